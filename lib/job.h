@@ -1,0 +1,70 @@
+/* job: one command run for one item, fed and read without blocking.
+ *
+ * stdin, stdout and stderr are pipes. Input and output move at the same time, so a command that
+ * writes before it reads, or never reads, cannot deadlock. Its stderr is passed on whole lines at a
+ * time and the last line is kept for the cause. The descriptor named by LX_FAIL in its environment
+ * takes lines `type TAB scope TAB message` (lx-fail(1) writes them); of several the widest scope
+ * wins, then the first. A job is finished when the process has ended and its stdout has reached end
+ * of file; what a surviving grandchild still writes to stderr is not waited for. When the deadline
+ * passes the whole process group is killed.
+ */
+#ifndef LX_JOB_H
+#define LX_JOB_H
+
+#include "io.h"
+#include "spawn.h"
+#include "tmpl.h"
+
+#include <poll.h>
+
+struct lx_job_conf {
+	const struct lx_tmpl *tmpl;
+	const struct lx_strs *env;  /* further fields for the environment; may be NULL */
+	const struct lx_plan *plan;
+	int domain;                 /* of the items */
+	uint64_t timeout_ms;        /* 0: none */
+	uint64_t max_output;        /* bytes of stdout held at once; over it the job fails `oversize` (map), 0: the owner drains */
+	bool quiet;                 /* stderr is kept for causes but not passed on */
+	const char *const *set_env; /* NAME=VALUE for every job (OMP_NUM_THREADS=1); may be NULL */
+};
+
+enum lx_job_end {
+	LX_JOB_RUNNING,
+	LX_JOB_OK,      /* exit 0, nothing raised */
+	LX_JOB_DATA,    /* it judged its item: non-zero exit (type `exit`) or lx-fail (its type), or oversize, or no-field */
+	LX_JOB_RETRY,   /* exit 75 */
+	LX_JOB_LOST,    /* signal (type `crash`) or time-out (type `timeout`): infrastructure */
+};
+
+struct lx_job {
+	struct lx_child child;
+	int in, out, err, fail; /* our ends; -1 when closed */
+	struct lx_span input;   /* what is still to be written to stdin */
+	struct lx_buf output;   /* what it wrote and the owner has not taken */
+	bool out_eof;
+	enum lx_job_end end;
+	uint64_t started_ns, deadline_ns;
+	char type[64];          /* of the failure */
+	char scope[LX_NAME_MAX + 1]; /* "record", "parent" or a domain name; "" = record */
+	struct lx_buf message;  /* what it said: last stderr line or lx-fail's message */
+	struct lx_buf line;     /* stderr line being collected */
+	struct lx_buf arena;    /* argv and environment */
+	char *dir;              /* the fresh directory of {dir}, removed by lx_job_clear; NULL: none */
+	bool gone;              /* the process was reaped */
+	int status;
+};
+
+void lx_job_init(struct lx_job *j);
+/* Start. `input` must stay until the job ended; input.p == NULL: stdin is /dev/null. A template that cannot be
+ * filled ends the job at once as LX_JOB_DATA. -1: LX_USAGE (cannot start the program) or LX_SYSTEM. */
+int lx_job_start(struct lx_job *j, const struct lx_job_conf *c, const struct lx_rec *r, struct lx_span input,
+                 const char *tmpdir, struct lx_err *e);
+/* Fill at most 4 pollfds with what the job waits for; returns how many. hold_output: do not read more stdout now. */
+int lx_job_fds(const struct lx_job *j, struct pollfd *p, bool hold_output);
+/* Move what can be moved without blocking, look at the process and the deadline. Sets j->end when finished. */
+int lx_job_step(struct lx_job *j, const struct lx_job_conf *c, uint64_t now_ns, struct lx_err *e);
+/* Kill and reap (if running), close, remove the directory; buffers are kept for the next item. */
+void lx_job_clear(struct lx_job *j);
+void lx_job_free(struct lx_job *j);
+
+#endif

@@ -1,0 +1,98 @@
+/* stage: what every stage does the same: marks, passing on, barriers, sums.
+ *
+ * A stage works on one domain. lx_stage_next hands the caller each present, unbarred item of that
+ * domain; everything else it deals with itself: records of other domains and non-present items are
+ * passed on at once, an item below a barrier is passed on as suppressed or dropped without work.
+ * The caller answers each item it was handed exactly once with lx_stage_put (or the helpers). At
+ * the end of a run the sums are checked: in = present + dropped + failed + suppressed.
+ *
+ * A blocking stage calls lx_stage_wait when told LX_STEP_MORE (it flushes the open frame first, so that a
+ * slow source leaves nothing stuck); a polling stage watches lx_stage_fd and calls lx_stage_fill.
+ */
+#ifndef LX_STAGE_H
+#define LX_STAGE_H
+
+#include "stream.h"
+
+enum lx_step {
+	LX_STEP_ERROR = -1,
+	LX_STEP_MORE = 0, /* no whole frame at hand */
+	LX_STEP_ITEM,     /* *rec: a present item of the domain; valid until the next lx_stage_next */
+	LX_STEP_REC,      /* only with take_all: any record of the run */
+	LX_STEP_FRAME,    /* the frame at hand is done (a filter's frame has been closed already) */
+	LX_STEP_RUN,      /* true end of a run's input: settle, answer what is open, call lx_stage_end_run */
+	LX_STEP_EOF,      /* nothing follows */
+};
+
+struct lx_stage;
+
+struct lx_stage_conf {
+	const char *tool;   /* "lx-map" */
+	const char *domain; /* -d, or NULL for the last opened that is open */
+	int in, out;        /* descriptors; out == -1: a sink, nothing is written */
+	struct lx_limits limits;
+	int packing, level; /* --compress; packing -1: a filter answers in kind, a maker picks by the output */
+	bool keep_frames;   /* a filter: frame boundaries of the input are kept */
+	bool take_all;      /* gather, sinks: every record is handed over, nothing is passed on or barred */
+	bool any_domain;    /* lx-cat: no work domain is looked for */
+	bool check;         /* stop after the begin marks (LX_CHECK) */
+	/* At the begin mark of every run, with s->domain set: apply the stage's own operation to *p or
+	 * refuse. Called before anything else of the run is read. */
+	int (*plan)(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e);
+	void *ctx;
+};
+
+struct lx_stage {
+	struct lx_stage_conf conf;
+	struct lx_reader *in;
+	struct lx_writer out;
+	struct lx_plan plan;     /* as written: the input's plan with our operation applied */
+	int domain;              /* work domain in plan */
+	struct lx_doom *doom;
+	struct lx_counts got;    /* records read, this run */
+	uint64_t barred;         /* items of the domain passed on without work because of a barrier */
+	uint64_t handed, answered;
+	struct lx_buf scratch;   /* records being built */
+	/* internal */
+	int state;
+	bool in_frame;
+};
+
+int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_err *e);
+void lx_stage_release(struct lx_stage *s);
+enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err *e);
+/* Flush the open frame, then block until input or a stop signal arrives. */
+int lx_stage_wait(struct lx_stage *s, struct lx_err *e);
+int lx_stage_fd(const struct lx_stage *s);
+int lx_stage_fill(struct lx_stage *s, struct lx_err *e); /* one read, for polling stages */
+
+/* Answers. Each also teaches the barriers. A maker's frame is flushed when it is full. */
+int lx_stage_put(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e);     /* passes r on as it is (by reference in a filter) */
+int lx_stage_put_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e);       /* a record built in b; clears b */
+/* The item with edited fields. */
+int lx_stage_put_edit(struct lx_stage *s, const struct lx_rec *r, const struct lx_edit *edits, size_t n, struct lx_err *e);
+int lx_stage_drop(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e);
+/* The item as failed, keeping its fields. `scope`: "record" (or NULL), "parent", or an ancestor's domain; an unknown one is a contract
+ * error (LX_WORKER). A root item's parent scope is the item itself. */
+struct lx_blame {
+	const char *type;
+	struct lx_span message;
+	const char *scope;
+	uint64_t attempt, elapsed_ms;
+};
+int lx_stage_fail(struct lx_stage *s, const struct lx_rec *r, const struct lx_blame *why, struct lx_err *e);
+int lx_stage_suppress(struct lx_stage *s, const struct lx_rec *r, struct lx_span cause, struct lx_err *e);
+/* Build a cause for an item of any domain into b. */
+int lx_stage_cause(struct lx_stage *s, struct lx_buf *b, uint32_t domain, const struct lx_id *id,
+                   const struct lx_blame *why, struct lx_err *e);
+/* Records that are not answers (children, closes): counted, not checked as 1:1. */
+int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e);
+/* Whether an item that was handed out earlier has been barred meanwhile. */
+enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r, struct lx_span *cause);
+
+/* After LX_STEP_RUN: check the sums and write the end mark. */
+int lx_stage_end_run(struct lx_stage *s, struct lx_err *e);
+/* Give up: flush what is whole, write an abort mark saying why (as it came when it came from upstream). */
+void lx_stage_abort(struct lx_stage *s, const struct lx_err *why);
+
+#endif
