@@ -1,31 +1,39 @@
 # make            the programs and liblx
-# make check      everything that is tested (installs what is missing)
+# make check      everything that is tested, without and with sanitizers (installs what is missing)
 # make demo       the main job on the PDFs in examples/data (installs what is missing)
 # make bench      what it costs, as ratios
-# make install    PREFIX=/usr/local DESTDIR=
-# SAN=address,undefined make check   the same with sanitizers, in a build folder of its own
+# make install    PREFIX=/usr/local DESTDIR=   (make uninstall takes it away again)
+# SAN=address,undefined make    a build with sanitizers, in a folder of its own
 
 VERSION  = 0.1.0
+PREFIX   = /usr/local
 SAN      =
 B        = build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 comma   := ,
 
 CC      ?= cc
-PKG     := libzstd $(shell pkg-config --exists msgpack-c 2>/dev/null && echo msgpack-c || echo msgpack) libxxhash
 CFLAGS  ?= -O2 -g
+PKG     := libzstd $(shell pkg-config --exists msgpack-c 2>/dev/null && echo msgpack-c || echo msgpack) libxxhash
 WARN     = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wno-missing-field-initializers
-ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE -DLX_VERSION_TEXT='"$(VERSION)"' -Ilib -Iformats -Icmd $(WARN) $(CFLAGS) -fPIC -MMD -MP \
-              $(shell pkg-config --cflags $(PKG)) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-ALL_LDFLAGS = $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN))
-LIBS     = $(shell pkg-config --libs $(PKG)) -lm
+SANFLAGS = $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+ALL_CFLAGS := -std=c11 -D_GNU_SOURCE -DLX_VERSION_TEXT='"$(VERSION)"' -Ilib -Iformats -Icmd $(WARN) $(CFLAGS) -fPIC -MMD -MP \
+              $(shell pkg-config --cflags $(PKG) 2>/dev/null) $(SANFLAGS)
+ALL_LDFLAGS = $(LDFLAGS) $(SANFLAGS)
+LIBS    := $(shell pkg-config --libs $(PKG) 2>/dev/null) -lm
+
+# Goals that compile need a compiler and the libraries; the others install them, or need none.
+ifneq ($(filter-out deps check demo clean uninstall,$(or $(MAKECMDGOALS),all)),)
+MISSING := $(shell tests/deps -l build)
+$(if $(MISSING),$(error missing on this machine: $(MISSING) ("make deps" installs them)))
+endif
 
 obj      = $(patsubst %.c,$(B)/%.o,$(wildcard $(1)))
 LIB_OBJ  = $(call obj,lib/*.c)
-FMT_OBJ  = $(call obj,formats/*.c)
 TOOLS    = $(patsubst cmd/%.c,$(B)/bin/%,$(wildcard cmd/lx-*.c))
-UNITS    = $(patsubst tests/unit/%.c,$(B)/unit/%,$(wildcard tests/unit/*.c))
+UNITS    = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/unit/*.c tests/fuzz/*.c))
+LIBLX    = $(B)/liblx.a $(B)/liblx.so.0
 
-all: $(TOOLS)
+all: $(TOOLS) $(LIBLX)
 units: $(UNITS)
 
 # Flags are a normal prerequisite: changed flags rebuild.
@@ -37,23 +45,65 @@ $(B)/%.o: %.c $(B)/flags
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(B)/liblx.a: $(LIB_OBJ)
-$(B)/libformats.a: $(FMT_OBJ)
+$(B)/libformats.a: $(call obj,formats/*.c)
 $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(B)/bin/%: $(B)/cmd/%.o $(B)/cmd/cmd.o $(B)/libformats.a $(B)/liblx.a
-	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(B)/liblx.so.0: $(LIB_OBJ)
+	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ $(LIBS)
 
+define link
+@mkdir -p $(@D)
+$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+endef
+$(B)/bin/%: $(B)/cmd/%.o $(B)/cmd/cmd.o $(B)/libformats.a $(B)/liblx.a
+	$(link)
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libformats.a $(B)/liblx.a
-	@mkdir -p $(@D)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+	$(link)
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libformats.a $(B)/liblx.a
+	$(link)
+
+submake = $(MAKE) -s --no-print-directory -j$(shell nproc)
+
+deps:
+	@tests/deps build demo check bench
+
+check:
+	@tests/deps build check
+	@$(submake) all units
+	@$(if $(SAN),,$(submake) SAN=address,undefined all units)
+	@tests/run $(B) $(if $(SAN),,build-address-undefined)
+
+demo:
+	@tests/deps build demo
+	@$(submake) all
+	@PATH='$(abspath $(B)/bin)':"$$PATH" examples/pdf-text.sh examples/data
+
+bench: all
+	@tests/deps bench
+	@B='$(abspath $(B))' tests/bench/run
+
+D = $(DESTDIR)$(PREFIX)
+MAN = $(foreach s,1 5 7,$(wildcard man/*.$(s)))
+install: all
+	install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include/lx $(foreach s,1 5 7,$(D)/share/man/man$(s))
+	install $(TOOLS) $(D)/bin
+	install -m 644 $(LIBLX) $(D)/lib
+	ln -sf liblx.so.0 $(D)/lib/liblx.so
+	install -m 644 lib/*.h $(D)/include/lx
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKG@|$(PKG)|' lib/lx.pc.in >$(D)/lib/pkgconfig/lx.pc
+	$(foreach m,$(MAN),install -m 644 $(m) $(D)/share/man/man$(subst .,,$(suffix $(m)))/ &&) :
+
+uninstall:
+	rm -f $(patsubst $(B)/%,$(D)/%,$(TOOLS)) $(patsubst $(B)/%,$(D)/lib/%,$(LIBLX)) $(D)/lib/liblx.so $(D)/lib/pkgconfig/lx.pc
+	rm -f $(patsubst lib/%,$(D)/include/lx/%,$(wildcard lib/*.h)) $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
+	-rmdir $(D)/include/lx
 
 clean:
 	rm -rf build build-*
 
 FORCE:
-.PHONY: all units clean FORCE
+.PHONY: all units deps check demo bench install uninstall clean FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
