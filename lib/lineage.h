@@ -6,8 +6,6 @@
  * names the fix. A stage applies its own operation to the plan it read and writes the result as
  * its begin mark.
  *
- * struct lx_doom holds barriers (anchors below which no more work is worth doing) and the failed
- * children counted against each expansion's tolerance.
  * struct lx_done remembers finished parents as intervals of ordinals.
  */
 #ifndef LX_LINEAGE_H
@@ -105,29 +103,6 @@ int lx_plan_op(struct lx_plan *p, const char *tool, int domain, const char *cons
 uint64_t lx_tolerance_of(struct lx_tolerance t, uint64_t count);
 /* "3", "2.5%": 0 or -1 with LX_USAGE. */
 int lx_tolerance_parse(const char *s, struct lx_tolerance *t, struct lx_err *e);
-
-/* ---- doom ---- */
-
-/* Barriers and failure tallies of one stream. At most max_entries are held; the oldest are
- * forgotten first, which costs work, never a verdict. */
-struct lx_doom;
-struct lx_doom *lx_doom_new(size_t max_entries); /* NULL: no memory */
-void lx_doom_free(struct lx_doom *d);
-
-/* Learn from a record that passes: a non-present item bars what is below it, a cause with a wide
- * anchor bars that anchor, a failed or suppressed child counts against its expansion, a failed
- * close dooms the parent. `cause`: bytes that lx_doom_find hands out for what this bars. */
-void lx_doom_learn(struct lx_doom *d, const struct lx_plan *p, const struct lx_rec *r);
-
-/* Bar an anchor directly. cause may be empty. */
-void lx_doom_bar(struct lx_doom *d, uint32_t domain, const struct lx_id *id, enum lx_outcome as, struct lx_span cause);
-
-/* Whether an item is barred: LX_PRESENT no; LX_DROPPED or LX_SUPPRESSED: what it becomes, and *cause
- * (valid until the next call that changes d) says why. The item itself does not count, only its
- * ancestors and, when `itself` is set, a barrier on the very item (used for anchors). */
-enum lx_outcome lx_doom_find(const struct lx_doom *d, const struct lx_plan *p, uint32_t domain,
-                             const struct lx_id *id, bool itself, struct lx_span *cause);
-bool lx_doom_empty(const struct lx_doom *d);
 
 /* ---- finished parents ---- */
 

@@ -12,6 +12,7 @@
 #ifndef LX_STAGE_H
 #define LX_STAGE_H
 
+#include "doom.h"
 #include "stream.h"
 
 enum lx_step {

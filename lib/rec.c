@@ -1,0 +1,404 @@
+#include "rec.h"
+
+#include <stdio.h>
+
+/* ---- ids ---- */
+
+bool lx_id_eq(const struct lx_id *a, const struct lx_id *b)
+{
+	return a->n == b->n && memcmp(a->ord, b->ord, a->n * sizeof(a->ord[0])) == 0;
+}
+
+int lx_id_cmp(const struct lx_id *a, const struct lx_id *b)
+{
+	for (uint32_t i = 0; i < a->n && i < b->n; i++)
+		if (a->ord[i] != b->ord[i])
+			return a->ord[i] < b->ord[i] ? -1 : 1;
+	return a->n < b->n ? -1 : a->n > b->n;
+}
+
+struct lx_id lx_id_parent(const struct lx_id *id, uint32_t levels)
+{
+	struct lx_id up;
+	up.n = levels < id->n ? id->n - levels : 0;
+	memcpy(up.ord, id->ord, up.n * sizeof(up.ord[0]));
+	return up;
+}
+
+struct lx_id lx_id_child(const struct lx_id *id, uint64_t ordinal)
+{
+	struct lx_id down;
+	uint32_t n = id->n < LX_ID_MAX ? id->n : LX_ID_MAX - 1;
+	memcpy(down.ord, id->ord, n * sizeof(down.ord[0]));
+	down.ord[n] = ordinal;
+	down.n = n + 1;
+	return down;
+}
+
+uint64_t lx_id_ordinal(const struct lx_id *id)
+{
+	return id->n ? id->ord[id->n - 1] : 0;
+}
+
+uint64_t lx_id_hash(const struct lx_id *id)
+{
+	uint64_t h = 0x9e3779b97f4a7c15u * (id->n + 1);
+	for (uint32_t i = 0; i < id->n; i++) {
+		h ^= id->ord[i];
+		h *= 0xff51afd7ed558ccdu;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+void lx_id_text(const struct lx_id *id, char *out, size_t size)
+{
+	size_t n = 0;
+	if (size)
+		out[0] = '\0';
+	for (uint32_t i = 0; i < id->n && n < size; i++)
+		n += (size_t)snprintf(out + n, size - n, "%s%llu", i ? "." : "", (unsigned long long)id->ord[i]);
+}
+
+void lx_pack_id(struct lx_buf *b, const struct lx_id *id)
+{
+	lx_pack_array(b, id->n);
+	for (uint32_t i = 0; i < id->n; i++)
+		lx_pack_uint(b, id->ord[i]);
+}
+
+/* The usual small unsigned integer costs a compare. */
+static inline int read_uint(struct lx_cur *c, uint64_t *out)
+{
+	if (c->p < c->end && *c->p <= 0x7f) {
+		*out = *c->p++;
+		return 0;
+	}
+	struct lx_val v;
+	if (lx_val_read(c, &v) < 0 || v.type != LX_UINT)
+		return -1;
+	*out = v.u;
+	return 0;
+}
+
+int lx_id_read(struct lx_cur *c, uint32_t max_len, struct lx_id *id)
+{
+	struct lx_val v;
+	if (c->p < c->end && *c->p >= 0x90 && *c->p <= 0x9f)
+		v.n = *c->p++ & 15;
+	else if (lx_val_read(c, &v) < 0 || v.type != LX_ARRAY)
+		return -1;
+	if (v.n == 0 || v.n > max_len || v.n > LX_ID_MAX)
+		return -1;
+	id->n = v.n;
+	for (uint32_t i = 0; i < v.n; i++)
+		if (read_uint(c, &id->ord[i]) < 0 || id->ord[i] == UINT64_MAX)
+			return -1;
+	return 0;
+}
+
+/* ---- parsing ---- */
+
+#define ULL(x) ((unsigned long long)(x))
+
+static int bad(struct lx_err *e, const char *why)
+{
+	return lx_err_set(e, LX_DATA, "%s", why);
+}
+
+static bool is_nil(const struct lx_cur *c)
+{
+	return c->p < c->end && *c->p == 0xc0;
+}
+
+/* The bytes are known to be whole; a map with string keys, not too many of them. */
+static int check_fields(struct lx_span s, const struct lx_limits *l, struct lx_err *e)
+{
+	struct lx_cur c = lx_cur(s);
+	struct lx_val v;
+	if (lx_val_read(&c, &v) < 0 || v.type != LX_MAP)
+		return bad(e, "fields are not a map");
+	uint32_t n = v.n;
+	if (n > l->fields)
+		return lx_err_set(e, LX_DATA, "%u fields, over %u (--max-fields)", n, l->fields);
+	for (uint32_t i = 0; i < n; i++) {
+		if (lx_val_read(&c, &v) < 0 || v.type != LX_STR)
+			return bad(e, "a field name is not a string");
+		lx_val_skip(&c, NULL);
+	}
+	return 0;
+}
+
+/* Walk one value and remember where it lies. The walk of the whole record came first. */
+static struct lx_span take(struct lx_cur *c)
+{
+	struct lx_span s = { 0 };
+	lx_val_skip(c, &s);
+	return s;
+}
+
+static int read_outcome(struct lx_cur *c, bool close, enum lx_outcome *o, struct lx_err *e)
+{
+	uint64_t v;
+	if (read_uint(c, &v) < 0 || v >= LX_OUTCOMES || (close ? v == LX_DROPPED : v == LX_PRESENT))
+		return bad(e, close ? "the outcome of a close is not 0, 2 or 3" : "the outcome is not 1, 2 or 3");
+	*o = (enum lx_outcome)v;
+	return 0;
+}
+
+static int read_cause(struct lx_cur *c, struct lx_rec *r, struct lx_err *e)
+{
+	bool needed = r->outcome == LX_FAILED || r->outcome == LX_SUPPRESSED;
+	if (is_nil(c)) {
+		c->p++;
+		return needed ? bad(e, "failed or suppressed without a cause") : 0;
+	}
+	if (r->outcome == LX_PRESENT)
+		return bad(e, "a cause for what is present");
+	r->cause = take(c);
+	struct lx_cause cause;
+	return lx_cause_read(r->cause, &cause) < 0 ? bad(e, "the cause lacks type, message, anchor or origin") : 0;
+}
+
+static int read_fields(struct lx_cur *c, struct lx_rec *r, const struct lx_limits *l, struct lx_err *e)
+{
+	if (r->kind == LX_GONE && is_nil(c)) {
+		c->p++;
+		return 0;
+	}
+	r->fields = take(c);
+	return check_fields(r->fields, l, e);
+}
+
+/* Everything behind kind, domain and id. */
+static int read_rest(struct lx_cur *c, uint32_t n, struct lx_rec *r, const struct lx_limits *l, struct lx_err *e)
+{
+	bool root = r->kind != LX_CLOSE && r->id.n == 1;
+	uint32_t want = r->kind == LX_ITEM ? 4 + root : r->kind == LX_GONE ? 6 + root : 6;
+	if (n != want)
+		return lx_err_set(e, LX_DATA, "%u elements in a record of kind %d, not %u", n, (int)r->kind, want);
+	if (r->kind == LX_CLOSE) {
+		if (read_uint(c, &r->count) < 0 || r->count == UINT64_MAX)
+			return bad(e, "the count of a close is not an unsigned integer below 2^64-1");
+		return read_outcome(c, true, &r->outcome, e) < 0 || read_cause(c, r, e) < 0 ? -1 : 0;
+	}
+	if (r->kind == LX_GONE && (read_outcome(c, false, &r->outcome, e) < 0 || read_cause(c, r, e) < 0))
+		return -1;
+	if (read_fields(c, r, l, e) < 0)
+		return -1;
+	if (root)
+		r->key = take(c);
+	return 0;
+}
+
+static int walk_record(const uint8_t *p, size_t n, const struct lx_limits *l, size_t *used, struct lx_err *e)
+{
+	size_t most = n < l->record ? n : (size_t)l->record;
+	switch (lx_val_walk(p, most, l->depth, used)) {
+	case LX_WALK_OK:
+		return 0;
+	case LX_WALK_DEPTH:
+		return lx_err_set(e, LX_DATA, "nesting over %u (--max-depth)", l->depth);
+	case LX_WALK_RESERVED:
+		return bad(e, "byte c1, which msgpack never uses");
+	case LX_WALK_SHORT:
+		break;
+	}
+	if (most < n)
+		return lx_err_set(e, LX_DATA, "over %llu bytes (--max-record)", ULL(l->record));
+	return bad(e, "its frame ends before it does");
+}
+
+int lx_rec_parse(const uint8_t *p, size_t n, const struct lx_limits *l, struct lx_rec *r,
+                 size_t *used, struct lx_err *e)
+{
+	if (walk_record(p, n, l, used, e) < 0)
+		return -1;
+	struct lx_cur c = { p, p + *used };
+	struct lx_val v;
+	uint64_t kind, domain;
+	if (lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY)
+		return bad(e, "not an array");
+	memset(r, 0, offsetof(struct lx_rec, id));
+	memset(&r->count, 0, sizeof(*r) - offsetof(struct lx_rec, count));
+	r->raw = (struct lx_span){ p, *used };
+	if (v.n < 4 || read_uint(&c, &kind) < 0 || kind < LX_ITEM || kind > LX_CLOSE)
+		return bad(e, "not a record of a known kind");
+	r->kind = (enum lx_kind)kind;
+	if (read_uint(&c, &domain) < 0 || domain >= UINT32_MAX)
+		return bad(e, "the domain is not an index");
+	r->domain = (uint32_t)domain;
+	r->id_raw.p = c.p;
+	if (lx_id_read(&c, l->id_len, &r->id) < 0)
+		return lx_err_set(e, LX_DATA, "the id is not an array of 1 to %u ordinals (--max-id)", l->id_len);
+	r->id_raw.len = (size_t)(c.p - r->id_raw.p);
+	return read_rest(&c, v.n, r, l, e);
+}
+
+/* ---- building ---- */
+
+void lx_rec_item_head(struct lx_buf *b, uint32_t domain, const struct lx_id *id)
+{
+	lx_pack_array(b, id->n == 1 ? 5 : 4);
+	lx_pack_uint(b, LX_ITEM);
+	lx_pack_uint(b, domain);
+	lx_pack_id(b, id);
+}
+
+void lx_rec_item(struct lx_buf *b, uint32_t domain, const struct lx_id *id, struct lx_span fields, struct lx_span key)
+{
+	lx_rec_item_head(b, domain, id);
+	lx_buf_span(b, fields);
+	if (id->n == 1)
+		lx_buf_span(b, key);
+}
+
+static void span_or_nil(struct lx_buf *b, struct lx_span s)
+{
+	if (s.p)
+		lx_buf_span(b, s);
+	else
+		lx_pack_nil(b);
+}
+
+void lx_rec_gone(struct lx_buf *b, uint32_t domain, const struct lx_id *id, enum lx_outcome o,
+                 struct lx_span cause, struct lx_span fields, struct lx_span key)
+{
+	lx_pack_array(b, id->n == 1 ? 7 : 6);
+	lx_pack_uint(b, LX_GONE);
+	lx_pack_uint(b, domain);
+	lx_pack_id(b, id);
+	lx_pack_uint(b, o);
+	span_or_nil(b, cause);
+	span_or_nil(b, fields);
+	if (id->n == 1)
+		span_or_nil(b, key);
+}
+
+void lx_rec_close(struct lx_buf *b, uint32_t domain, const struct lx_id *parent, uint64_t count,
+                  enum lx_outcome o, struct lx_span cause)
+{
+	lx_pack_array(b, 6);
+	lx_pack_uint(b, LX_CLOSE);
+	lx_pack_uint(b, domain);
+	lx_pack_id(b, parent);
+	lx_pack_uint(b, count);
+	lx_pack_uint(b, o);
+	span_or_nil(b, cause);
+}
+
+/* ---- causes ---- */
+
+static void pack_where(struct lx_buf *b, const char *name, uint32_t domain, const struct lx_id *id)
+{
+	lx_pack_cstr(b, name);
+	lx_pack_array(b, 2);
+	lx_pack_uint(b, domain);
+	lx_pack_id(b, id);
+}
+
+static void pack_text(struct lx_buf *b, const char *name, struct lx_span s)
+{
+	lx_pack_cstr(b, name);
+	lx_pack_str(b, s);
+}
+
+void lx_cause_pack(struct lx_buf *b, const struct lx_cause *c)
+{
+	lx_pack_map(b, 4 + !!c->stage.len + !!c->host.len + !!c->attempt + !!c->elapsed_ms);
+	pack_text(b, "type", c->type);
+	pack_text(b, "message", c->message);
+	pack_where(b, "anchor", c->anchor_domain, &c->anchor);
+	pack_where(b, "origin", c->origin_domain, &c->origin);
+	if (c->stage.len)
+		pack_text(b, "stage", c->stage);
+	if (c->host.len)
+		pack_text(b, "host", c->host);
+	if (c->attempt) {
+		lx_pack_cstr(b, "attempt");
+		lx_pack_uint(b, c->attempt);
+	}
+	if (c->elapsed_ms) {
+		lx_pack_cstr(b, "elapsed");
+		lx_pack_uint(b, c->elapsed_ms);
+	}
+}
+
+static int read_where(struct lx_span map, const char *name, uint32_t *domain, struct lx_id *id)
+{
+	struct lx_span s = lx_map_get(map, name, strlen(name));
+	struct lx_cur c = lx_cur(s);
+	struct lx_val v;
+	uint64_t d;
+	if (!s.p || lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY || v.n != 2 || read_uint(&c, &d) < 0 ||
+	    d >= UINT32_MAX || lx_id_read(&c, LX_ID_MAX, id) < 0)
+		return -1;
+	*domain = (uint32_t)d;
+	return 0;
+}
+
+int lx_cause_read(struct lx_span s, struct lx_cause *c)
+{
+	memset(c, 0, sizeof(*c));
+	if (!lx_map_bytes(s, "type", &c->type) || !lx_map_bytes(s, "message", &c->message) ||
+	    read_where(s, "anchor", &c->anchor_domain, &c->anchor) < 0 ||
+	    read_where(s, "origin", &c->origin_domain, &c->origin) < 0)
+		return -1;
+	lx_map_bytes(s, "stage", &c->stage);
+	lx_map_bytes(s, "host", &c->host);
+	lx_map_uint(s, "attempt", &c->attempt);
+	lx_map_uint(s, "elapsed", &c->elapsed_ms);
+	return 0;
+}
+
+/* ---- editing ---- */
+
+static bool is_edited(struct lx_span name, const struct lx_edit *edits, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (lx_span_eq(name, edits[i].name))
+			return true;
+	return false;
+}
+
+/* How many of the old fields stay. */
+static uint32_t count_kept(struct lx_cur c, uint32_t fields, const struct lx_edit *edits, size_t n)
+{
+	uint32_t kept = 0;
+	struct lx_val k;
+	for (uint32_t i = 0; i < fields && lx_val_read(&c, &k) == 0; i++) {
+		kept += !is_edited(k.s, edits, n);
+		lx_val_skip(&c, NULL);
+	}
+	return kept;
+}
+
+int lx_fields_edit(struct lx_buf *b, struct lx_span fields, const struct lx_edit *edits, size_t n,
+                   const struct lx_limits *l, struct lx_err *e)
+{
+	static const uint8_t empty = 0x80;
+	struct lx_cur c = lx_cur(fields.p ? fields : (struct lx_span){ &empty, 1 });
+	struct lx_val head, k;
+	if (lx_val_read(&c, &head) < 0 || head.type != LX_MAP)
+		return bad(e, "fields are not a map");
+	uint64_t total = count_kept(c, head.n, edits, n);
+	for (size_t i = 0; i < n; i++)
+		total += edits[i].value.p != NULL;
+	if (total > l->fields)
+		return lx_err_set(e, LX_DATA, "%llu fields, over %u (--max-fields)", ULL(total), l->fields);
+	lx_pack_map(b, (uint32_t)total);
+	for (uint32_t i = 0; i < head.n; i++) {
+		const uint8_t *pair = c.p;
+		if (lx_val_read(&c, &k) < 0 || lx_val_skip(&c, NULL) < 0)
+			return bad(e, "fields are damaged");
+		if (!is_edited(k.s, edits, n))
+			lx_buf_add(b, pair, (size_t)(c.p - pair));
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!edits[i].value.p)
+			continue;
+		lx_pack_str(b, edits[i].name);
+		lx_buf_span(b, edits[i].value);
+	}
+	return lx_buf_check(b, e);
+}

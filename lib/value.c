@@ -1,0 +1,342 @@
+#include "value.h"
+
+#include <msgpack.h>
+
+/* ---- reading ---- */
+
+static uint64_t be(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+	for (unsigned i = 0; i < n; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+/* The head of one value: what it is, how many bytes of head and of body, how many elements follow. */
+struct head {
+	enum lx_type type;
+	unsigned size; /* head bytes */
+	uint64_t body; /* bytes behind the head that belong to this value */
+	uint64_t items; /* values that follow (pairs count two) */
+};
+
+/* 0: fine; otherwise the walk's answer. */
+static enum lx_walk read_head(const uint8_t *p, size_t n, struct head *h)
+{
+	uint8_t c = p[0];
+	*h = (struct head){ .type = LX_UINT, .size = 1 };
+	if (c <= 0x7f)
+		return LX_WALK_OK;
+	if (c >= 0xe0) {
+		h->type = LX_INT;
+		return LX_WALK_OK;
+	}
+	if (c >= 0xa0 && c <= 0xbf) {
+		h->type = LX_STR;
+		h->body = c & 31;
+	} else if (c <= 0x8f) {
+		h->type = LX_MAP;
+		h->items = 2u * (c & 15);
+	} else if (c <= 0x9f) {
+		h->type = LX_ARRAY;
+		h->items = c & 15;
+	} else {
+		/* 0xc0 .. 0xdf: type, bytes of length field, fixed body */
+		static const struct {
+			uint8_t type, len, fixed;
+		} t[32] = {
+			[0x00] = { LX_NIL, 0, 0 },   [0x02] = { LX_BOOL, 0, 0 },  [0x03] = { LX_BOOL, 0, 0 },
+			[0x04] = { LX_BIN, 1, 0 },   [0x05] = { LX_BIN, 2, 0 },   [0x06] = { LX_BIN, 4, 0 },
+			[0x07] = { LX_EXT, 1, 1 },   [0x08] = { LX_EXT, 2, 1 },   [0x09] = { LX_EXT, 4, 1 },
+			[0x0a] = { LX_F32, 0, 4 },   [0x0b] = { LX_F64, 0, 8 },   [0x0c] = { LX_UINT, 0, 1 },
+			[0x0d] = { LX_UINT, 0, 2 },  [0x0e] = { LX_UINT, 0, 4 },  [0x0f] = { LX_UINT, 0, 8 },
+			[0x10] = { LX_INT, 0, 1 },   [0x11] = { LX_INT, 0, 2 },   [0x12] = { LX_INT, 0, 4 },
+			[0x13] = { LX_INT, 0, 8 },   [0x14] = { LX_EXT, 0, 2 },   [0x15] = { LX_EXT, 0, 3 },
+			[0x16] = { LX_EXT, 0, 5 },   [0x17] = { LX_EXT, 0, 9 },   [0x18] = { LX_EXT, 0, 17 },
+			[0x19] = { LX_STR, 1, 0 },   [0x1a] = { LX_STR, 2, 0 },   [0x1b] = { LX_STR, 4, 0 },
+			[0x1c] = { LX_ARRAY, 2, 0 }, [0x1d] = { LX_ARRAY, 4, 0 }, [0x1e] = { LX_MAP, 2, 0 },
+			[0x1f] = { LX_MAP, 4, 0 },
+		};
+		if (c == 0xc1)
+			return LX_WALK_RESERVED;
+		h->type = (enum lx_type)t[c & 31].type;
+		unsigned len = t[c & 31].len;
+		h->size = 1 + len;
+		if (n < h->size)
+			return LX_WALK_SHORT;
+		uint64_t declared = be(p + 1, len);
+		if (h->type == LX_ARRAY)
+			h->items = declared;
+		else if (h->type == LX_MAP)
+			h->items = 2 * declared;
+		else
+			h->body = declared + t[c & 31].fixed;
+	}
+	/* Every element takes a byte at least: a count is checked against what is there, not believed. */
+	if (h->body > n - h->size || h->items > n - h->size)
+		return LX_WALK_SHORT;
+	return LX_WALK_OK;
+}
+
+enum lx_walk lx_val_walk(const uint8_t *p, size_t n, unsigned max_depth, size_t *len)
+{
+	const uint8_t *start = p, *end = p + n;
+	uint64_t local[64], left;
+	unsigned depth = 0;
+	if (max_depth > 64)
+		max_depth = 64;
+	left = 1;
+	for (;;) {
+		while (left) {
+			left--;
+			if (p == end)
+				return LX_WALK_SHORT;
+			if (*p <= 0x7f || *p >= 0xe0) {
+				p++;
+				continue;
+			}
+			struct head h;
+			enum lx_walk w = read_head(p, (size_t)(end - p), &h);
+			if (w != LX_WALK_OK)
+				return w;
+			p += h.size + h.body;
+			if (h.type != LX_ARRAY && h.type != LX_MAP)
+				continue;
+			if (depth == max_depth)
+				return LX_WALK_DEPTH;
+			local[depth++] = left;
+			left = h.items;
+		}
+		if (!depth)
+			break;
+		left = local[--depth];
+	}
+	*len = (size_t)(p - start);
+	return LX_WALK_OK;
+}
+
+static void read_int(struct lx_val *v, const uint8_t *p, unsigned n)
+{
+	uint64_t u = be(p, n);
+	int64_t i = (int64_t)(u << (64 - 8 * n)) >> (64 - 8 * n);
+	if (i >= 0) {
+		v->type = LX_UINT;
+		v->u = (uint64_t)i;
+	} else {
+		v->i = i;
+	}
+}
+
+static void read_float(struct lx_val *v, const uint8_t *p)
+{
+	if (v->type == LX_F32) {
+		uint32_t u = (uint32_t)be(p, 4);
+		float f;
+		memcpy(&f, &u, 4);
+		v->f = f;
+	} else {
+		uint64_t u = be(p, 8);
+		memcpy(&v->f, &u, 8);
+	}
+}
+
+int lx_val_read(struct lx_cur *c, struct lx_val *v)
+{
+	struct head h;
+	if (c->p >= c->end || read_head(c->p, (size_t)(c->end - c->p), &h) != LX_WALK_OK)
+		return -1;
+	const uint8_t *body = c->p + h.size;
+	uint8_t first = c->p[0];
+	v->type = h.type;
+	v->ext = 0;
+	v->n = 0;
+	c->p = body + h.body;
+	switch (h.type) {
+	case LX_NIL:
+		break;
+	case LX_BOOL:
+		v->b = first == 0xc3;
+		break;
+	case LX_UINT:
+		v->u = h.body ? be(body, (unsigned)h.body) : first;
+		break;
+	case LX_INT:
+		if (h.body)
+			read_int(v, body, (unsigned)h.body);
+		else
+			v->i = (int8_t)first;
+		break;
+	case LX_F32:
+	case LX_F64:
+		read_float(v, body);
+		break;
+	case LX_EXT:
+		v->ext = (int8_t)body[0];
+		v->s = (struct lx_span){ body + 1, h.body - 1 };
+		break;
+	case LX_STR:
+	case LX_BIN:
+		v->s = (struct lx_span){ body, h.body };
+		break;
+	case LX_ARRAY:
+		v->n = (uint32_t)h.items;
+		break;
+	case LX_MAP:
+		v->n = (uint32_t)(h.items / 2);
+		break;
+	}
+	return 0;
+}
+
+int lx_val_skip(struct lx_cur *c, struct lx_span *span)
+{
+	size_t len;
+	if (lx_val_walk(c->p, (size_t)(c->end - c->p), 64, &len) != LX_WALK_OK)
+		return -1;
+	if (span)
+		*span = (struct lx_span){ c->p, len };
+	c->p += len;
+	return 0;
+}
+
+int lx_val_from(struct lx_span s, struct lx_val *v)
+{
+	struct lx_cur c = lx_cur(s);
+	if (!s.p || lx_val_read(&c, v) < 0)
+		return -1;
+	return v->type == LX_ARRAY || v->type == LX_MAP || c.p == c.end ? 0 : -1;
+}
+
+struct lx_span lx_map_get(struct lx_span map, const char *key, size_t key_len)
+{
+	struct lx_cur c = lx_cur(map);
+	struct lx_val head;
+	if (!map.p || lx_val_read(&c, &head) < 0 || head.type != LX_MAP)
+		return (struct lx_span){ 0 };
+	for (uint32_t i = 0; i < head.n; i++) {
+		struct lx_val k;
+		struct lx_span v;
+		if (lx_val_read(&c, &k) < 0)
+			break;
+		bool found = k.type == LX_STR && k.s.len == key_len && memcmp(k.s.p, key, key_len) == 0;
+		if ((k.type == LX_ARRAY || k.type == LX_MAP) || lx_val_skip(&c, &v) < 0)
+			break;
+		if (found)
+			return v;
+	}
+	return (struct lx_span){ 0 };
+}
+
+bool lx_map_uint(struct lx_span map, const char *key, uint64_t *out)
+{
+	struct lx_val v;
+	if (lx_val_from(lx_map_get(map, key, strlen(key)), &v) < 0 || v.type != LX_UINT)
+		return false;
+	*out = v.u;
+	return true;
+}
+
+bool lx_map_bytes(struct lx_span map, const char *key, struct lx_span *out)
+{
+	struct lx_val v;
+	if (lx_val_from(lx_map_get(map, key, strlen(key)), &v) < 0 || (v.type != LX_STR && v.type != LX_BIN))
+		return false;
+	*out = v.s;
+	return true;
+}
+
+/* ---- writing, through msgpack-c ---- */
+
+static int write_buf(void *data, const char *p, size_t n)
+{
+	struct lx_buf *b = data;
+	lx_buf_add(b, p, n);
+	return b->failed ? -1 : 0;
+}
+
+static inline msgpack_packer packer(struct lx_buf *b)
+{
+	msgpack_packer p;
+	msgpack_packer_init(&p, b, write_buf);
+	return p;
+}
+
+#define PACK(call, ...) \
+	do { \
+		msgpack_packer p_ = packer(b); \
+		msgpack_pack_##call(&p_, ##__VA_ARGS__); \
+	} while (0)
+
+void lx_pack_nil(struct lx_buf *b)
+{
+	PACK(nil);
+}
+
+void lx_pack_bool(struct lx_buf *b, bool v)
+{
+	if (v)
+		PACK(true);
+	else
+		PACK(false);
+}
+
+void lx_pack_uint(struct lx_buf *b, uint64_t v)
+{
+	PACK(uint64, v);
+}
+
+void lx_pack_int(struct lx_buf *b, int64_t v)
+{
+	PACK(int64, v);
+}
+
+void lx_pack_f32(struct lx_buf *b, float v)
+{
+	PACK(float, v);
+}
+
+void lx_pack_f64(struct lx_buf *b, double v)
+{
+	PACK(double, v);
+}
+
+void lx_pack_array(struct lx_buf *b, uint32_t n)
+{
+	PACK(array, n);
+}
+
+void lx_pack_map(struct lx_buf *b, uint32_t n)
+{
+	PACK(map, n);
+}
+
+void lx_pack_str(struct lx_buf *b, struct lx_span s)
+{
+	PACK(str, s.len);
+	lx_buf_span(b, s);
+}
+
+void lx_pack_bin(struct lx_buf *b, struct lx_span s)
+{
+	PACK(bin, s.len);
+	lx_buf_span(b, s);
+}
+
+void lx_pack_ext(struct lx_buf *b, int8_t type, struct lx_span s)
+{
+	PACK(ext, s.len, type);
+	lx_buf_span(b, s);
+}
+
+void lx_pack_cstr(struct lx_buf *b, const char *s)
+{
+	lx_pack_str(b, lx_span_str(s));
+}
+
+void lx_pack_text(struct lx_buf *b, struct lx_span s)
+{
+	if (lx_span_utf8(s))
+		lx_pack_str(b, s);
+	else
+		lx_pack_bin(b, s);
+}
