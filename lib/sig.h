@@ -3,18 +3,22 @@
  * SIGINT, SIGTERM and SIGHUP set a flag and write to a pipe that event loops watch. The first SIGINT
  * means "take no new work" (sources stop, everything else drains); a second one, or a SIGTERM or
  * SIGHUP, means "end now". At the end the command raises the signal again with its default
- * action, so that the shell sees the true death (130 for SIGINT). SIGPIPE keeps its default action.
+ * action, so that the shell sees the true death (130 for SIGINT). SIGPIPE has its default action.
+ * A stop signal that was ignored when the program started stays ignored (nohup, `command &`).
  */
 #ifndef LX_SIG_H
 #define LX_SIG_H
 
 #include "err.h"
 
-int lx_sig_init(struct lx_err *e); /* install the handlers; once, at start */
-int lx_sig_fd(void);               /* readable after any stop signal; -1 before lx_sig_init */
-bool lx_sig_asked(void);           /* a first SIGINT came: stop sources, drain */
+/* Once, at start: install the handlers; give SIGPIPE and SIGCHLD their default actions and unblock all
+ * of these, whatever the caller left (with SIGCHLD ignored, children could not be waited for). */
+int lx_sig_init(struct lx_err *e);
+int lx_sig_fd(void);               /* readable after a stop signal until lx_sig_ack; -1 before lx_sig_init */
+void lx_sig_ack(void);             /* an event loop has seen it: unreadable until the next signal */
+bool lx_sig_asked(void);           /* a stop signal came, be it a first SIGINT: stop sources, drain */
 bool lx_sig_stop(void);            /* end now */
-int lx_sig_last(void);             /* the signal to raise again; 0: none came */
+int lx_sig_last(void);             /* the signal to raise again: the last that came; 0: none */
 void lx_sig_raise(void);           /* die of lx_sig_last(); returns when none came */
 
 #endif
