@@ -52,7 +52,7 @@ none() { # none WHY GREP-ARGUMENTS...: grep finds nothing
 	for c in cmd/lx-*.c; do
 		n=$(basename "$c" .c)
 		[[ -e man/$n.1 ]] || fail "no man/$n.1"
-		synopsis=$(mandoc -Tascii -Owidth=1000 "man/$n.1" | col -b | sed -n '/^SYNOPSIS/,/^DESCRIPTION/{//d;p}' | tr -s ' \n' ' ')
+		synopsis=$(mandoc -Tascii -Owidth=1000 "man/$n.1" | sed "s,.\x08,,g" | sed -n '/^SYNOPSIS/,/^DESCRIPTION/{//d;p}' | tr -s ' \n' ' ')
 		usage=$("$B/bin/$n" -h | sed '1s/^usage: //' | tr -s ' \n' ' ')
 		[[ "${synopsis# }" == "${usage# }" ]] || fail "$n: SYNOPSIS and usage differ
 SYNOPSIS: $synopsis
