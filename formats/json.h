@@ -32,16 +32,17 @@
 #include "buf.h"
 
 #define LX_JSON_EXT_NUMBER 1 /* ext type of a number kept as text */
-#define LX_JSON_DEPTH_MAX 1024 /* nesting that lx_json_write accepts */
+#define LX_JSON_DEPTH_MAX 64 /* nesting of any value: what lx_val_walk bears */
 
 /* A scanner; reuse it, it keeps its scratch memory. Start with LX_JSON_INIT. */
 struct lx_json {
 	bool tags;          /* turn {"$bin":...} and the like back into what they stand for */
-	unsigned max_depth; /* nested containers of the value; a scalar is depth 0 */
+	unsigned max_depth; /* nested containers of the value; a scalar is depth 0. At most LX_JSON_DEPTH_MAX */
+	uint64_t line;      /* number of the text's first line, for messages; 0 counts as 1 */
 	/* set by a failed lx_json_scan */
 	size_t at;          /* byte offset in the text */
 	/* scratch */
-	struct lx_buf open, keys, seen, text;
+	struct lx_buf keys, seen, text;
 };
 #define LX_JSON_INIT { .max_depth = 32 }
 

@@ -23,7 +23,6 @@ static size_t not_finite(char *out, double v)
 size_t lx_num_f64(char out[LX_NUM_MAX], double v)
 {
 	int n = 0;
-
 	if (!isfinite(v))
 		return not_finite(out, v);
 	for (int digits = 15; digits <= 17; digits++) {
@@ -37,7 +36,6 @@ size_t lx_num_f64(char out[LX_NUM_MAX], double v)
 size_t lx_num_f32(char out[LX_NUM_MAX], float v)
 {
 	int n = 0;
-
 	if (!isfinite(v))
 		return not_finite(out, v);
 	for (int digits = 6; digits <= 9; digits++) {
