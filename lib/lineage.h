@@ -5,8 +5,6 @@
  * is read or a command started: each lx_plan_* check returns -1 with LX_USAGE and one line that
  * names the fix. A stage applies its own operation to the plan it read and writes the result as
  * its begin mark.
- *
- * struct lx_done remembers finished parents as intervals of ordinals.
  */
 #ifndef LX_LINEAGE_H
 #define LX_LINEAGE_H
@@ -103,19 +101,5 @@ int lx_plan_op(struct lx_plan *p, const char *tool, int domain, const char *cons
 uint64_t lx_tolerance_of(struct lx_tolerance t, uint64_t count);
 /* "3", "2.5%": 0 or -1 with LX_USAGE. */
 int lx_tolerance_parse(const char *s, struct lx_tolerance *t, struct lx_err *e);
-
-/* ---- finished parents ---- */
-
-/* A set of ids kept as intervals of last ordinals below each prefix. When the children of a prefix
- * are all done and their number is known, they fold into the prefix itself, so that memory is flat
- * in the number of finished parents that are neighbours. */
-struct lx_done;
-struct lx_done *lx_done_new(void);
-void lx_done_free(struct lx_done *d);
-int lx_done_add(struct lx_done *d, const struct lx_id *id, struct lx_err *e);
-bool lx_done_has(const struct lx_done *d, const struct lx_id *id);
-/* The number of ids directly below a prefix is now known. */
-int lx_done_total(struct lx_done *d, const struct lx_id *prefix, uint64_t count, struct lx_err *e);
-size_t lx_done_intervals(const struct lx_done *d);
 
 #endif
