@@ -227,6 +227,14 @@ static bool get_cstr(struct lx_span map, const char *key, char *out, size_t size
 	return true;
 }
 
+/* A number that may be absent, but not something else. */
+static int read_optional(struct lx_span map, const char *key, uint64_t *out, struct lx_err *e)
+{
+	if (!lx_map_get(map, key, strlen(key)).p || lx_map_uint(map, key, out))
+		return 0;
+	return lx_err_set(e, LX_DATA, "begin mark: %s is not an unsigned integer", key);
+}
+
 static int read_run(struct lx_plan *p, struct lx_span map, struct lx_err *e)
 {
 	if (!get_cstr(map, "run", p->run, sizeof(p->run)) || !p->run[0])
@@ -281,33 +289,52 @@ static int enter_array(struct lx_span map, const char *key, uint32_t most, struc
 	return 0;
 }
 
+static int read_tolerance(struct lx_domain *d, struct lx_span map, struct lx_err *e)
+{
+	struct lx_span t = lx_map_get(map, "tolerance", 9);
+	d->tolerance.percent = lx_map_uint(t, "percent", &d->tolerance.n);
+	if (t.p && !d->tolerance.percent && !lx_map_uint(t, "n", &d->tolerance.n))
+		return bad(e, "a tolerance is neither n nor percent");
+	if (d->tolerance.percent && d->tolerance.n > 10000)
+		return bad(e, "a tolerance over 100 percent");
+	return 0;
+}
+
+/* Its parent stands before it, and its items' ids are not too long. */
+static int read_parent(struct lx_plan *p, int i, struct lx_span map, struct lx_err *e)
+{
+	uint64_t parent;
+	int levels = 1;
+	p->domains[i].parent = -1;
+	if (i == 0)
+		return 0;
+	if (!lx_map_uint(map, "parent", &parent) || parent >= (uint64_t)i)
+		return bad(e, "a domain's parent does not stand before it: no tree with one root");
+	p->domains[i].parent = (int)parent;
+	for (int k = (int)parent; k >= 0; k = p->domains[k].parent)
+		levels++;
+	return levels > LX_ID_MAX ? bad(e, "a domain is more than 16 levels deep") : 0;
+}
+
 static int read_domain(struct lx_plan *p, int i, struct lx_span map, struct lx_err *e)
 {
 	struct lx_domain *d = &p->domains[i];
 	struct lx_span name;
 	char state[16];
-	uint64_t parent;
 	if (!lx_map_bytes(map, "name", &name) || !good_name(name))
 		return bad(e, "a domain's name is missing or not of the allowed form");
 	memcpy(d->name, name.p, name.len);
 	for (int k = 0; k < i; k++)
 		if (strcmp(p->domains[k].name, d->name) == 0)
 			return bad(e, "two domains have the same name");
-	d->parent = -1;
-	if (i > 0 && (!lx_map_uint(map, "parent", &parent) || parent >= (uint64_t)i))
-		return bad(e, "a domain's parent does not stand before it: no tree with one root");
-	if (i > 0)
-		d->parent = (int)parent;
+	if (read_parent(p, i, map, e) < 0)
+		return -1;
 	if (!get_cstr(map, "state", state, sizeof(state)) || (strcmp(state, "open") && strcmp(state, "gathered")))
 		return bad(e, "a domain's state is neither open nor gathered");
 	d->gathered = state[0] == 'g';
 	if (d->gathered && i == 0)
 		return bad(e, "the root domain is gathered");
-	struct lx_span t = lx_map_get(map, "tolerance", 9);
-	d->tolerance.percent = lx_map_uint(t, "percent", &d->tolerance.n);
-	if (t.p && !d->tolerance.percent && !lx_map_uint(t, "n", &d->tolerance.n))
-		return bad(e, "a tolerance is neither n nor percent");
-	return 0;
+	return read_tolerance(d, map, e);
 }
 
 static int read_domains(struct lx_plan *p, struct lx_span map, struct lx_err *e)
@@ -324,18 +351,26 @@ static int read_domains(struct lx_plan *p, struct lx_span map, struct lx_err *e)
 	return 0;
 }
 
-static char **read_list(struct lx_span map, const char *key)
+static char **read_list(struct lx_span map, const char *key, struct lx_err *e)
 {
 	struct lx_cur c;
 	struct lx_val v;
 	uint32_t n = 0;
-	if (enter_array(map, key, LIST_MAX, &c, &n) < 0)
-		n = 0;
+	bool there = lx_map_get(map, key, strlen(key)).p != NULL;
+	if (there && enter_array(map, key, LIST_MAX, &c, &n) < 0) {
+		bad(e, "the fields of an operation are not an array of at most 4096");
+		return NULL;
+	}
 	char **l = calloc((size_t)n + 1, sizeof(*l));
 	for (uint32_t i = 0; l && i < n; i++) {
-		if (lx_val_read(&c, &v) < 0 || v.type != LX_STR)
-			break;
-		l[i] = strndup((const char *)v.s.p, v.s.len);
+		bool str = lx_val_read(&c, &v) == 0 && v.type == LX_STR;
+		if (!str)
+			bad(e, "the name of a field is not a string");
+		l[i] = str ? strndup((const char *)v.s.p, v.s.len) : NULL;
+		if (!l[i]) {
+			free_list(l);
+			return NULL;
+		}
 	}
 	return l;
 }
@@ -348,7 +383,7 @@ static int read_op(struct lx_plan *p, struct lx_span map, struct lx_err *e)
 	    domain >= (uint64_t)p->n_domains)
 		return bad(e, "an operation lacks its tool or domain");
 	get_cstr(map, "host", host, sizeof(host));
-	char **reads = read_list(map, "reads"), **writes = read_list(map, "writes"), **drops = read_list(map, "drops");
+	char **reads = read_list(map, "reads", e), **writes = read_list(map, "writes", e), **drops = read_list(map, "drops", e);
 	int rc = reads && writes && drops ? add_op(p, tool, host, (int)domain, reads, writes, drops, e) : no_memory(e);
 	free_list(reads);
 	free_list(writes);
@@ -372,15 +407,15 @@ static int read_ops(struct lx_plan *p, struct lx_span map, struct lx_err *e)
 int lx_plan_read(struct lx_plan *p, struct lx_span map, struct lx_err *e)
 {
 	lx_plan_init(p);
-	lx_map_uint(map, "features", &p->features);
+	if (read_optional(map, "features", &p->features, e) < 0)
+		return -1;
 	if (p->features)
 		return lx_err_set(e, LX_VERSION, "begin mark: required feature bits 0x%llx are not known to this build",
 		                  ULL(p->features));
-	p->has_part = lx_map_uint(map, "part", &p->part);
-	lx_map_uint(map, "slots", &p->slots);
-	lx_map_uint(map, "beats", &p->beats_ms);
-	if (read_run(p, map, e) < 0 || read_packing(p, map, e) < 0 || read_limits(p, map, e) < 0 ||
-	    read_domains(p, map, e) < 0 || read_ops(p, map, e) < 0) {
+	p->has_part = lx_map_get(map, "part", 4).p != NULL;
+	if (read_optional(map, "part", &p->part, e) < 0 || read_optional(map, "slots", &p->slots, e) < 0 ||
+	    read_optional(map, "beats", &p->beats_ms, e) < 0 || read_run(p, map, e) < 0 || read_packing(p, map, e) < 0 ||
+	    read_limits(p, map, e) < 0 || read_domains(p, map, e) < 0 || read_ops(p, map, e) < 0) {
 		lx_plan_free(p);
 		return -1;
 	}

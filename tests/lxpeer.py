@@ -81,7 +81,7 @@ class Segment:
         need(not m.get('features'), 'a feature that is not known', 4)
         names = array(is_str, 4096)
         keys(m, run=lambda v: is_str(v) and re.fullmatch('[!-~]{1,128}', v), packing=lambda v: v in ('raw', 'checked', 'zstd'),
-             limits=is_map, domains=array(is_map, 64, 1), ops=array(is_map, 4096), part_=uint(), slots_=uint(), beats_=uint())
+             limits=is_map, domains=array(is_map, 64, 1), ops=array(is_map, 4096), part_=uint(1 << 20), slots_=uint(), beats_=uint())
         keys(m.get('limits'), **{k: uint(most + 1) for k, most in LIMITS.items()})
         self.run, self.part, self.tree, self.depth = m.get('run'), m.get('part'), [], []
         for d in m.get('domains'):
@@ -98,7 +98,7 @@ class Segment:
         need(uint(i)(parent) if i else parent is None, 'parent')
         need(uint()(t.get('n')) != uint(10001)(t.get('percent')), 'tolerance')
         self.depth.append(self.depth[parent] + 1 if i else 1)
-        need(self.depth[i] <= LIMITS['id'], 'a domain too deep')
+        need(self.depth[i] <= 16, 'a domain too deep')
         self.tree.append((d.get('name'), parent, d.get('state'), t))
 
     def is_id(self, v, n): return array(uint(2**64 - 1), n, n)(v)
@@ -109,8 +109,8 @@ class Segment:
         """Check a record: its domain, its column in the counts, whether its cause is wide."""
         need(array(lambda v: True, 7, 4)(r) and uint(4)(r[0]) and r[0], 'no record of a known kind')
         kind, d = r[:2]
-        need(uint(len(self.tree))(d) and len(r) == (0, 4 + (not d), 6 + (not d), 6)[kind], 'domain or number of elements')
-        need(self.is_id(r[2], self.depth[d] - (kind == 3)) and r[2], 'id')
+        need(uint(len(self.tree))(d) and self.tree[d][2] == 'open' and len(r) == (0, 4 + (not d), 6 + (not d), 6)[kind], 'domain or number of elements')
+        need(self.is_id(r[2], self.depth[d] - (kind == 3)) and 1 <= len(r[2]) <= LIMITS['id'], 'id')
         outcome, cause, fields = ((0, None, r[3]), r[3:6], (*r[4:6], Map()))[kind - 1] if kind > 1 else (0, None, r[3])
         need(uint(4)(outcome) and outcome in ((0,), (1, 2, 3), (0, 2, 3))[kind - 1], 'outcome')
         need(kind != 3 or uint(2**64 - 1)(r[3]), 'count')
@@ -214,7 +214,7 @@ class Reader:
         need(self.seg, 'a frame outside a segment')
         if not self.seg.again:
             records, truth = self.seg.content(open_frame(b))
-            need(hint is None or all(hint.get(k, False) == truth.get(k) for k in ('counts', 'wide')), 'a hint that lies')
+            need(hint is None or hint.get('counts') == truth.get('counts') and hint.get('wide', False) >= truth.get('wide'), 'a hint that lies')
             self.records += [(len(self.runs), r) for r in records]
 
     def read(self, b):

@@ -216,7 +216,7 @@ bad('hint-domain', 'a hint that does not list a domain of the frame',
 bad('hint-outcome', 'a hint that calls a failed item present', begin() + hint([0, 1, 0, 0, 0, 0]) + frame(gone(0, cause=cause(0))) + end((0, 0, 1, 0, 0)))
 WIDE = gone(0, 0, cause=cause(0, 0, anchor=[0]))
 bad('hint-narrow', 'a hint that hides a wide cause', begin(TREE) + hint([1, 0, 0, 1, 0, 0]) + frame(WIDE) + end([0] * 5, (0, 0, 1, 0, 0)))
-bad('hint-wide', 'a hint that promises a wide cause', begin() + hint([0, 1, 0, 0, 0, 0], wide=True) + frame(ONE) + end(COUNT1))
+good('hint-wide', 'a hint that warns of a wide cause where there is none', begin() + hint([0, 1, 0, 0, 0, 0], wide=True) + frame(ONE) + end(COUNT1))
 bad('hint-unknown-domain', 'a hint on a domain that is not there', begin() + hint([0, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]) + frame(ONE) + end(COUNT1))
 bad('hint-five', 'a hint with five numbers for a domain', begin() + hint([0, 1, 0, 0, 0]) + frame(ONE) + end(COUNT1))
 bad('hint-type', 'a hint whose counts are a number', begin() + mark('hint', {'counts': 1}) + frame(ONE) + end(COUNT1))
@@ -262,6 +262,8 @@ bad('elements-gone', 'a failed root item without key', in_doc(pack([2, 0, [0], 2
 bad('elements-close', 'a close with seven elements', in_tree(pack([3, 1, [0], 0, 0, None, None])))
 bad('domain', 'a domain that is not in the tree', in_doc(pack([1, 1, [0, 0], {}])))
 bad('domain-negative', 'domain -1', in_doc(pack([1, -1, [0], {}, 'k'])))
+bad('domain-gathered', 'an item of a domain that is gathered',
+    begin([domain('doc'), domain('page', 0, 'gathered')]) + frame(item(0, 0)) + end([0] * 5, COUNT1))
 bad('close-root', 'a close of the root domain', in_tree(pack([3, 0, [0], 0, 0, None])))
 bad('id-empty', 'an id without ordinals', in_doc(pack([1, 0, [], {}, 'k'])))
 bad('id-short', 'an item of the second level with an id of one ordinal', in_tree(pack([1, 1, [0], {}, 'k'])))
@@ -304,6 +306,7 @@ bad('part-missing', 'part 1 of 3 is missing', part(0, ONE) + part(2, item(2), pa
 bad('part-missing-run', 'part 1 of 2 is missing when another run begins', part(0, ONE) + begin(run='other') + end())
 bad('part-last-unknown', 'no part says how many there are', part(0, ONE) + part(1, item(1)))
 bad('part-over', 'a part 2 of 2', part(0, ONE) + part(1, item(1), parts=2) + part(2, item(2)))
+bad('part-number', 'part 1048576', part(1 << 20, ONE, parts=(1 << 20) + 1))
 bad('part-total', 'part 0 says that there are 2', part(0, ONE, parts=2) + part(1, item(1), parts=2))
 bad('parts-whole', 'a number of parts in a segment that is no part', begin() + frame(ONE) + end(COUNT1, parts=1))
 
