@@ -159,10 +159,11 @@ static void doom_item(struct lx_doom *d, const struct lx_plan *p, uint32_t domai
 	count_failed(d, p, domain, id, cause);
 }
 
-static struct node *tally_of(struct lx_doom *d, uint32_t domain, const struct lx_id *parent)
+/* A tally begun by a failed child keeps its cause: the close may be what shows that it was one too many. */
+static struct node *tally_of(struct lx_doom *d, uint32_t domain, const struct lx_id *parent, struct lx_span cause)
 {
 	struct node *t = look_up(d, domain, true, parent);
-	return t ? t : insert(d, domain, true, parent, (struct lx_span){ 0 });
+	return t ? t : insert(d, domain, true, parent, cause);
 }
 
 static bool beyond(const struct node *t, struct lx_tolerance tol)
@@ -182,7 +183,7 @@ static void count_failed(struct lx_doom *d, const struct lx_plan *p, uint32_t do
 	struct lx_id parent = lx_id_parent(id, 1);
 	struct lx_tolerance tol = p->domains[domain].tolerance;
 	if (tol.n) {
-		struct node *t = tally_of(d, domain, &parent);
+		struct node *t = tally_of(d, domain, &parent, cause);
 		if (!t)
 			return;
 		t->failed++;
@@ -202,13 +203,13 @@ static void learn_close(struct lx_doom *d, const struct lx_plan *p, const struct
 	struct lx_tolerance tol = p->domains[r->domain].tolerance;
 	if (!tol.percent || !tol.n)
 		return;
-	struct node *t = tally_of(d, r->domain, &r->id);
+	struct node *t = tally_of(d, r->domain, &r->id, (struct lx_span){ 0 });
 	if (!t || t->counted)
 		return;
 	t->counted = true;
 	t->count = r->count;
 	if (beyond(t, tol))
-		doom_item(d, p, (uint32_t)up, &r->id, (struct lx_span){ 0 });
+		doom_item(d, p, (uint32_t)up, &r->id, (struct lx_span){ t->cause, t->cause_len });
 }
 
 void lx_doom_learn(struct lx_doom *d, const struct lx_plan *p, const struct lx_rec *r)

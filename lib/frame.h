@@ -58,8 +58,9 @@ int lx_frame_open(struct lx_codec *c, const struct lx_scan *s, uint8_t *p, uint6
 int lx_frame_encode(struct lx_codec *c, enum lx_packing packing, int level, const struct iovec *v, int n,
                     struct lx_buf *out, struct lx_err *e);
 
-/* Write one raw or checked frame with writev, large pieces from where they lie. */
-int lx_frame_writev(struct lx_codec *c, enum lx_packing packing, int fd, const struct iovec *v, int n, struct lx_err *e);
+/* Write `before` (encoded marks; may be empty) and one raw or checked frame in one writev, large pieces from where they lie. */
+int lx_frame_writev(struct lx_codec *c, enum lx_packing packing, int fd, struct lx_span before, const struct iovec *v,
+                    int n, struct lx_err *e);
 
 /* Append a skippable frame with payload "lx", version, map. */
 void lx_mark_encode(struct lx_buf *out, enum lx_mark m, struct lx_span map);

@@ -106,133 +106,165 @@ static int bad(struct lx_err *e, const char *why)
 	return lx_err_set(e, LX_DATA, "%s", why);
 }
 
-static bool is_nil(const struct lx_cur *c)
+/* A record being parsed: each part is walked once, in order. */
+struct parse {
+	struct lx_cur c;
+	const struct lx_limits *l;
+	bool cut; /* the bytes were cut at l->record */
+	struct lx_err *e;
+};
+
+static int walk_failed(const struct parse *p, enum lx_walk w)
 {
-	return c->p < c->end && *c->p == 0xc0;
+	if (w == LX_WALK_DEPTH)
+		return lx_err_set(p->e, LX_DATA, "nesting over %u (--max-depth)", p->l->depth);
+	if (w == LX_WALK_RESERVED)
+		return bad(p->e, "byte c1, which msgpack never uses");
+	if (p->cut)
+		return lx_err_set(p->e, LX_DATA, "over %llu bytes (--max-record)", ULL(p->l->record));
+	return bad(p->e, "its frame ends before it does");
 }
 
-/* The bytes are known to be whole; a map with string keys, not too many of them. */
-static int check_fields(struct lx_span s, const struct lx_limits *l, struct lx_err *e)
+/* Walk one value that stands inside `outer` containers; remember where it lies. */
+static int take(struct parse *p, unsigned outer, struct lx_span *s)
 {
-	struct lx_cur c = lx_cur(s);
-	struct lx_val v;
-	if (lx_val_read(&c, &v) < 0 || v.type != LX_MAP)
-		return bad(e, "fields are not a map");
-	uint32_t n = v.n;
-	if (n > l->fields)
-		return lx_err_set(e, LX_DATA, "%u fields, over %u (--max-fields)", n, l->fields);
-	for (uint32_t i = 0; i < n; i++) {
-		if (lx_val_read(&c, &v) < 0 || v.type != LX_STR)
-			return bad(e, "a field name is not a string");
-		lx_val_skip(&c, NULL);
-	}
+	size_t len;
+	unsigned depth = p->l->depth > outer ? p->l->depth - outer : 0;
+	enum lx_walk w = lx_val_walk(p->c.p, (size_t)(p->c.end - p->c.p), depth, &len);
+	if (w != LX_WALK_OK)
+		return walk_failed(p, w);
+	if (s)
+		*s = (struct lx_span){ p->c.p, len };
+	p->c.p += len;
 	return 0;
 }
 
-/* Walk one value and remember where it lies. The walk of the whole record came first. */
-static struct lx_span take(struct lx_cur *c)
+/* One field: the usual short name is stepped over, anything else is looked at properly. */
+static int take_field(struct parse *p)
 {
-	struct lx_span s = { 0 };
-	lx_val_skip(c, &s);
-	return s;
+	uint8_t c = p->c.p < p->c.end ? *p->c.p : 0;
+	if (c >= 0xa0 && c <= 0xbf && p->c.end - p->c.p > (c & 31)) {
+		p->c.p += 1 + (c & 31);
+		return take(p, 2, NULL);
+	}
+	struct lx_span name;
+	struct lx_val v;
+	if (take(p, 2, &name) < 0)
+		return -1;
+	if (lx_val_from(name, &v) < 0 || v.type != LX_STR)
+		return bad(p->e, "a field name is not a string");
+	return take(p, 2, NULL);
 }
 
-static int read_outcome(struct lx_cur *c, bool close, enum lx_outcome *o, struct lx_err *e)
+static int take_fields(struct parse *p, struct lx_span *fields)
+{
+	struct lx_val v;
+	const uint8_t *start = p->c.p;
+	if (lx_val_read(&p->c, &v) < 0) {
+		size_t len;
+		return walk_failed(p, lx_val_walk(start, (size_t)(p->c.end - start), p->l->depth, &len));
+	}
+	if (v.type != LX_MAP)
+		return bad(p->e, "fields are not a map");
+	if (p->l->depth < 2)
+		return walk_failed(p, LX_WALK_DEPTH);
+	if (v.n > p->l->fields)
+		return lx_err_set(p->e, LX_DATA, "%u fields, over %u (--max-fields)", v.n, p->l->fields);
+	for (uint32_t i = 0; i < v.n; i++)
+		if (take_field(p) < 0)
+			return -1;
+	*fields = (struct lx_span){ start, (size_t)(p->c.p - start) };
+	return 0;
+}
+
+static bool take_nil(struct parse *p)
+{
+	if (p->c.p == p->c.end || *p->c.p != 0xc0)
+		return false;
+	p->c.p++;
+	return true;
+}
+
+static int take_outcome(struct parse *p, bool close, enum lx_outcome *o)
 {
 	uint64_t v;
-	if (read_uint(c, &v) < 0 || v >= LX_OUTCOMES || (close ? v == LX_DROPPED : v == LX_PRESENT))
-		return bad(e, close ? "the outcome of a close is not 0, 2 or 3" : "the outcome is not 1, 2 or 3");
+	if (read_uint(&p->c, &v) < 0 || v >= LX_OUTCOMES || (close ? v == LX_DROPPED : v == LX_PRESENT))
+		return bad(p->e, close ? "the outcome of a close is not 0, 2 or 3" : "the outcome is not 1, 2 or 3");
 	*o = (enum lx_outcome)v;
 	return 0;
 }
 
-static int read_cause(struct lx_cur *c, struct lx_rec *r, struct lx_err *e)
+static int take_cause(struct parse *p, struct lx_rec *r)
 {
 	bool needed = r->outcome == LX_FAILED || r->outcome == LX_SUPPRESSED;
-	if (is_nil(c)) {
-		c->p++;
-		return needed ? bad(e, "failed or suppressed without a cause") : 0;
-	}
-	if (r->outcome == LX_PRESENT)
-		return bad(e, "a cause for what is present");
-	r->cause = take(c);
 	struct lx_cause cause;
-	return lx_cause_read(r->cause, &cause) < 0 ? bad(e, "the cause lacks type, message, anchor or origin") : 0;
-}
-
-static int read_fields(struct lx_cur *c, struct lx_rec *r, const struct lx_limits *l, struct lx_err *e)
-{
-	if (r->kind == LX_GONE && is_nil(c)) {
-		c->p++;
-		return 0;
-	}
-	r->fields = take(c);
-	return check_fields(r->fields, l, e);
+	if (take_nil(p))
+		return needed ? bad(p->e, "failed or suppressed without a cause") : 0;
+	if (r->outcome == LX_PRESENT)
+		return bad(p->e, "a cause for what is present");
+	if (take(p, 1, &r->cause) < 0)
+		return -1;
+	return lx_cause_read(r->cause, &cause) < 0 ? bad(p->e, "the cause lacks type, message, anchor or origin") : 0;
 }
 
 /* Everything behind kind, domain and id. */
-static int read_rest(struct lx_cur *c, uint32_t n, struct lx_rec *r, const struct lx_limits *l, struct lx_err *e)
+static int take_rest(struct parse *p, uint32_t n, struct lx_rec *r)
 {
 	bool root = r->kind != LX_CLOSE && r->id.n == 1;
 	uint32_t want = r->kind == LX_ITEM ? 4 + root : r->kind == LX_GONE ? 6 + root : 6;
 	if (n != want)
-		return lx_err_set(e, LX_DATA, "%u elements in a record of kind %d, not %u", n, (int)r->kind, want);
+		return lx_err_set(p->e, LX_DATA, "%u elements in a record of kind %d, not %u", n, (int)r->kind, want);
 	if (r->kind == LX_CLOSE) {
-		if (read_uint(c, &r->count) < 0 || r->count == UINT64_MAX)
-			return bad(e, "the count of a close is not an unsigned integer below 2^64-1");
-		return read_outcome(c, true, &r->outcome, e) < 0 || read_cause(c, r, e) < 0 ? -1 : 0;
+		if (read_uint(&p->c, &r->count) < 0 || r->count == UINT64_MAX)
+			return bad(p->e, "the count of a close is not an unsigned integer below 2^64-1");
+		return take_outcome(p, true, &r->outcome) < 0 || take_cause(p, r) < 0 ? -1 : 0;
 	}
-	if (r->kind == LX_GONE && (read_outcome(c, false, &r->outcome, e) < 0 || read_cause(c, r, e) < 0))
+	if (r->kind == LX_GONE && (take_outcome(p, false, &r->outcome) < 0 || take_cause(p, r) < 0))
 		return -1;
-	if (read_fields(c, r, l, e) < 0)
+	if ((r->kind == LX_ITEM || !take_nil(p)) && take_fields(p, &r->fields) < 0)
 		return -1;
-	if (root)
-		r->key = take(c);
-	return 0;
+	return root ? take(p, 1, &r->key) : 0;
 }
 
-static int walk_record(const uint8_t *p, size_t n, const struct lx_limits *l, size_t *used, struct lx_err *e)
+static int take_head(struct parse *p, struct lx_rec *r, uint32_t *n)
 {
-	size_t most = n < l->record ? n : (size_t)l->record;
-	switch (lx_val_walk(p, most, l->depth, used)) {
-	case LX_WALK_OK:
-		return 0;
-	case LX_WALK_DEPTH:
-		return lx_err_set(e, LX_DATA, "nesting over %u (--max-depth)", l->depth);
-	case LX_WALK_RESERVED:
-		return bad(e, "byte c1, which msgpack never uses");
-	case LX_WALK_SHORT:
-		break;
+	const uint8_t *start = p->c.p;
+	struct lx_val v;
+	uint64_t kind, domain;
+	if (lx_val_read(&p->c, &v) < 0) {
+		size_t len;
+		return walk_failed(p, lx_val_walk(start, (size_t)(p->c.end - start), p->l->depth, &len));
 	}
-	if (most < n)
-		return lx_err_set(e, LX_DATA, "over %llu bytes (--max-record)", ULL(l->record));
-	return bad(e, "its frame ends before it does");
+	if (v.type != LX_ARRAY || v.n < 4)
+		return bad(p->e, "not an array of four elements or more");
+	if (read_uint(&p->c, &kind) < 0 || kind < LX_ITEM || kind > LX_CLOSE)
+		return bad(p->e, "not a record of a known kind");
+	if (read_uint(&p->c, &domain) < 0 || domain >= UINT32_MAX)
+		return bad(p->e, "the domain is not an index");
+	r->kind = (enum lx_kind)kind;
+	r->domain = (uint32_t)domain;
+	r->id_raw.p = p->c.p;
+	if (lx_id_read(&p->c, p->l->id_len, &r->id) < 0)
+		return lx_err_set(p->e, LX_DATA, "the id is not an array of 1 to %u ordinals (--max-id)", p->l->id_len);
+	r->id_raw.len = (size_t)(p->c.p - r->id_raw.p);
+	*n = v.n;
+	return 0;
 }
 
 int lx_rec_parse(const uint8_t *p, size_t n, const struct lx_limits *l, struct lx_rec *r,
                  size_t *used, struct lx_err *e)
 {
-	if (walk_record(p, n, l, used, e) < 0)
-		return -1;
-	struct lx_cur c = { p, p + *used };
-	struct lx_val v;
-	uint64_t kind, domain;
-	if (lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY)
-		return bad(e, "not an array");
+	bool cut = n > l->record;
+	struct parse parse = { { p, p + (cut ? (size_t)l->record : n) }, l, cut, e };
+	uint32_t elements = 0;
+	/* All but the 128 bytes of ordinals. */
 	memset(r, 0, offsetof(struct lx_rec, id));
 	memset(&r->count, 0, sizeof(*r) - offsetof(struct lx_rec, count));
+	if (take_head(&parse, r, &elements) < 0 || take_rest(&parse, elements, r) < 0)
+		return -1;
+	*used = (size_t)(parse.c.p - p);
 	r->raw = (struct lx_span){ p, *used };
-	if (v.n < 4 || read_uint(&c, &kind) < 0 || kind < LX_ITEM || kind > LX_CLOSE)
-		return bad(e, "not a record of a known kind");
-	r->kind = (enum lx_kind)kind;
-	if (read_uint(&c, &domain) < 0 || domain >= UINT32_MAX)
-		return bad(e, "the domain is not an index");
-	r->domain = (uint32_t)domain;
-	r->id_raw.p = c.p;
-	if (lx_id_read(&c, l->id_len, &r->id) < 0)
-		return lx_err_set(e, LX_DATA, "the id is not an array of 1 to %u ordinals (--max-id)", l->id_len);
-	r->id_raw.len = (size_t)(c.p - r->id_raw.p);
-	return read_rest(&c, v.n, r, l, e);
+	return 0;
 }
 
 /* ---- building ---- */

@@ -56,7 +56,9 @@ struct lx_stage {
 	struct lx_buf scratch;   /* records being built */
 	/* internal */
 	int state;
-	bool in_frame;
+	bool in_frame;  /* records of the reader's frame are left */
+	bool run_waits; /* a begin mark was read and not acted on */
+	bool checked;   /* LX_CHECK: done */
 };
 
 int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_err *e);

@@ -53,7 +53,8 @@ struct lx_reader;
 struct lx_reader *lx_reader_new(int fd, const char *name, const struct lx_limits *l, struct lx_err *e);
 void lx_reader_free(struct lx_reader *r);
 
-/* One read(2). 1: bytes or end of file arrived; LX_IO_AGAIN; -1. May block: poll first where that matters. */
+/* One read(2), only after LX_EV_MORE. 1: bytes or end of file arrived; LX_IO_AGAIN; -1. May block: poll
+ * first where that matters. */
 int lx_reader_fill(struct lx_reader *r, struct lx_err *e);
 /* The next event that the bytes at hand give. Truncation (end of file without end mark), an abort
  * mark (e->upstream, its code, stage and message) and malformed input are LX_EV_ERROR. */
@@ -67,32 +68,41 @@ const struct lx_plan *lx_reader_plan(const struct lx_reader *r);
 const struct lx_hint *lx_reader_hint(const struct lx_reader *r);
 /* Next record of the frame at hand: 1, 0 at its end, -1. Views stay valid until the next lx_reader_next. */
 int lx_reader_rec(struct lx_reader *r, struct lx_rec *rec, struct lx_err *e);
+/* The frame at hand as it came: its encoded bytes, and what the scan found. */
+const struct lx_scan *lx_reader_frame(const struct lx_reader *r, struct lx_span *bytes);
+/* Its content as one span of whole records, unparsed. */
+int lx_reader_open_frame(struct lx_reader *r, struct lx_span *content, struct lx_err *e);
 /* Counts of everything read in this segment so far. */
 const struct lx_counts *lx_reader_counts(const struct lx_reader *r);
 /* Where the reader is, for messages: "stdin: record 4127 at 0x9f3a10". */
 void lx_reader_where(const struct lx_reader *r, char *out, size_t size);
 
+struct lx_piece;
+
 struct lx_writer {
 	int fd; /* -1: encode into `out` only; the caller sends it */
 	enum lx_packing packing;
-	int level;
+	int level;             /* of LX_ZSTD, 1..19; set by the owner, default 1 */
 	struct lx_limits limits;
-	struct lx_counts counts; /* of the segment */
-	struct lx_buf out;       /* fd == -1: encoded bytes */
+	struct lx_counts counts; /* of the segment, flushed or not */
+	struct lx_buf out;       /* encoded bytes not written yet */
 	/* the open frame */
-	struct lx_buf frame;
-	size_t bytes; /* content bytes of the open frame, referenced ones included */
-	uint64_t records;
-	struct lx_counts *in_frame;
+	struct lx_buf frame;     /* records copied in */
 	struct lx_piece *pieces; /* runs of `frame` and referenced spans, in order */
 	size_t n_pieces, cap_pieces;
+	struct iovec *iov;
+	size_t bytes;            /* content bytes, referenced ones included */
+	uint64_t records;
+	struct lx_counts *in_frame;
 	bool wide;
 	struct lx_codec *codec;
-	bool begun;
+	int n_domains;
 };
 
-/* Packing for a new stream on fd: `asked` if the user said so, else LX_ZSTD on a regular file, else LX_RAW.
- * Refuses a terminal (LX_USAGE: records are never written to a terminal). */
+/* Packing where nobody asked for one: LX_ZSTD on a regular file (bytes rest there), else LX_RAW. */
+enum lx_packing lx_packing_for(int fd);
+
+/* A writer on fd, which is not closed. LX_USAGE on a terminal: records are never written to one. */
 int lx_writer_init(struct lx_writer *w, int fd, const struct lx_limits *l, struct lx_err *e);
 void lx_writer_release(struct lx_writer *w);
 
@@ -112,7 +122,7 @@ static inline bool lx_writer_full(const struct lx_writer *w)
 /* Close the open frame and write it; nothing when it is empty. */
 int lx_writer_flush(struct lx_writer *w, struct lx_err *e);
 /* Write the reader's frame at hand unopened (only when it has a hint, from which it is counted). */
-int lx_writer_forward(struct lx_writer *w, const struct lx_reader *r, struct lx_err *e);
+int lx_writer_forward(struct lx_writer *w, struct lx_reader *r, struct lx_err *e);
 /* A beat (bars.p == NULL) or barriers for a worker. */
 int lx_writer_hint(struct lx_writer *w, struct lx_span bars, struct lx_err *e);
 /* Close the frame and write the end mark with the counts. parts: number of parts, 0 when not in parts. */

@@ -1,0 +1,429 @@
+#include "stage.h"
+#include "sig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ULL(x) ((unsigned long long)(x))
+#define DOOM_MAX 65536
+
+enum state { FRESH, IN_RUN, RUN_DONE, AT_EOF };
+
+int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_err *e)
+{
+	memset(s, 0, sizeof(*s));
+	s->conf = *c;
+	s->out.fd = -1;
+	if (c->out >= 0) {
+		if (lx_writer_init(&s->out, c->out, &c->limits, e) < 0)
+			return -1;
+		s->out.level = c->level;
+	}
+	s->doom = lx_doom_new(DOOM_MAX);
+	if (!s->doom)
+		return lx_err_sys(e, "%s", c->tool);
+	s->in = lx_reader_new(c->in, "stdin", &c->limits, e);
+	return s->in ? 0 : -1;
+}
+
+void lx_stage_release(struct lx_stage *s)
+{
+	lx_reader_free(s->in);
+	if (s->conf.out >= 0)
+		lx_writer_release(&s->out);
+	lx_doom_free(s->doom);
+	lx_plan_free(&s->plan);
+	lx_buf_free(&s->scratch);
+	s->in = NULL;
+	s->doom = NULL;
+}
+
+/* ---- the begin of a run ---- */
+
+static enum lx_packing pick_packing(const struct lx_stage *s, const struct lx_plan *in)
+{
+	if (s->conf.packing >= 0)
+		return (enum lx_packing)s->conf.packing;
+	return s->conf.keep_frames ? in->packing : lx_packing_for(s->conf.out);
+}
+
+static int begin_run(struct lx_stage *s, struct lx_err *e)
+{
+	const struct lx_plan *in = lx_reader_plan(s->in);
+	lx_plan_free(&s->plan);
+	lx_plan_init(&s->plan);
+	if (lx_plan_copy(&s->plan, in, e) < 0)
+		return -1;
+	s->domain = 0;
+	if (!s->conf.any_domain && (s->domain = lx_plan_work_domain(in, s->conf.domain, e)) < 0)
+		return -1;
+	if (s->conf.plan && s->conf.plan(s->conf.ctx, s, &s->plan, e) < 0)
+		return -1;
+	/* What is written is one whole whatever it was read as. */
+	s->plan.has_part = false;
+	s->plan.limits = s->conf.limits;
+	s->plan.packing = pick_packing(s, in);
+	if (s->conf.out >= 0 && lx_writer_begin(&s->out, &s->plan, e) < 0)
+		return -1;
+	lx_doom_free(s->doom);
+	s->doom = lx_doom_new(DOOM_MAX);
+	if (!s->doom)
+		return lx_err_sys(e, "%s", s->conf.tool);
+	memset(&s->got, 0, sizeof(s->got));
+	s->barred = s->handed = s->answered = 0;
+	s->state = IN_RUN;
+	return 0;
+}
+
+/* A begin mark was read: of the run at work (one more segment), or of a new one, which first ends this one. */
+static enum lx_step on_begin(struct lx_stage *s)
+{
+	if (s->state == IN_RUN && strcmp(s->plan.run, lx_reader_plan(s->in)->run) == 0)
+		return LX_STEP_MORE;
+	s->run_waits = true;
+	if (s->state == IN_RUN) {
+		s->state = RUN_DONE;
+		return LX_STEP_RUN;
+	}
+	return LX_STEP_MORE;
+}
+
+static enum lx_step start_waiting_run(struct lx_stage *s, struct lx_err *e)
+{
+	s->run_waits = false;
+	if (begin_run(s, e) < 0)
+		return LX_STEP_ERROR;
+	if (!s->conf.check)
+		return LX_STEP_MORE;
+	s->state = RUN_DONE;
+	s->checked = true;
+	return LX_STEP_RUN;
+}
+
+/* ---- passing on ---- */
+
+static int pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
+{
+	if (s->conf.out < 0)
+		return 0;
+	if (s->conf.keep_frames)
+		return lx_writer_add_ref(&s->out, r, e);
+	if (lx_writer_add(&s->out, r, e) < 0)
+		return -1;
+	return lx_writer_full(&s->out) ? lx_writer_flush(&s->out, e) : 0;
+}
+
+static int pass_buf(struct lx_stage *s, struct lx_buf *b, bool learn, struct lx_err *e)
+{
+	struct lx_rec r;
+	size_t used;
+	if (lx_buf_check(b, e) < 0)
+		return -1;
+	if (lx_rec_parse(b->p, b->len, &s->conf.limits, &r, &used, e) < 0)
+		return lx_err_prefix(e, "a record being written");
+	if (learn && r.kind != LX_ITEM)
+		lx_doom_learn(s->doom, &s->plan, &r);
+	int rc = s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
+	lx_buf_clear(b);
+	if (rc == 0 && !s->conf.keep_frames && lx_writer_full(&s->out))
+		rc = lx_writer_flush(&s->out, e);
+	return rc;
+}
+
+/* Whether a barrier stands over an item, and what it makes of it: below one it carries nothing on, but an
+ * item that is the anchor itself (what it doomed is below it) keeps its fields, for replay. */
+static enum lx_outcome barred(const struct lx_stage *s, const struct lx_rec *r, struct lx_span *cause, struct lx_span *fields)
+{
+	*fields = (struct lx_span){ 0 };
+	enum lx_outcome as = lx_doom_find(s->doom, &s->plan, r->domain, &r->id, false, cause);
+	if (as != LX_PRESENT || lx_doom_empty(s->doom))
+		return as;
+	*fields = r->fields;
+	return lx_doom_find(s->doom, &s->plan, r->domain, &r->id, true, cause);
+}
+
+/* A record of the run: handed over, or dealt with here. */
+static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_err *e)
+{
+	struct lx_span cause = { 0 }, fields;
+	enum lx_outcome as;
+	lx_counts_rec(&s->got, r);
+	if (s->conf.take_all)
+		return LX_STEP_REC;
+	if (r->kind != LX_ITEM)
+		lx_doom_learn(s->doom, &s->plan, r);
+	if (r->kind != LX_ITEM || r->domain != (uint32_t)s->domain)
+		return pass(s, r, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
+	as = barred(s, r, &cause, &fields);
+	if (as == LX_PRESENT) {
+		s->handed++;
+		return LX_STEP_ITEM;
+	}
+	s->barred++;
+	lx_rec_gone(&s->scratch, r->domain, &r->id, as, cause, fields, r->key);
+	return pass_buf(s, &s->scratch, false, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
+}
+
+/* Whether the frame at hand holds nothing this stage has to look at. */
+static bool can_forward(const struct lx_stage *s, const struct lx_hint *h)
+{
+	if (!h || s->conf.take_all || !s->conf.keep_frames || h->wide)
+		return false;
+	if (!s->conf.any_domain && h->counts.items[s->domain][LX_PRESENT])
+		return false;
+	for (int d = 0; d < s->plan.n_domains; d++)
+		for (int o = LX_DROPPED; o < LX_OUTCOMES; o++)
+			if (h->counts.items[d][o] && !s->conf.any_domain)
+				return false;
+	return s->conf.any_domain || !h->counts.closes[s->domain];
+}
+
+static enum lx_step on_frame(struct lx_stage *s, struct lx_err *e)
+{
+	const struct lx_hint *h = lx_reader_hint(s->in);
+	if (!can_forward(s, h)) {
+		s->in_frame = true;
+		return LX_STEP_MORE;
+	}
+	lx_counts_add(&s->got, &h->counts);
+	return lx_writer_forward(&s->out, s->in, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
+}
+
+/* The end of the frame at hand: a filter closes its own. */
+static enum lx_step end_frame(struct lx_stage *s, struct lx_err *e)
+{
+	s->in_frame = false;
+	if (s->conf.keep_frames && s->conf.out >= 0 && lx_writer_flush(&s->out, e) < 0)
+		return LX_STEP_ERROR;
+	return LX_STEP_FRAME;
+}
+
+static enum lx_step on_eof(struct lx_stage *s)
+{
+	if (s->state == IN_RUN) {
+		s->state = RUN_DONE;
+		return LX_STEP_RUN;
+	}
+	s->state = AT_EOF;
+	return LX_STEP_EOF;
+}
+
+static enum lx_step in_frame(struct lx_stage *s, struct lx_rec *rec, struct lx_err *e)
+{
+	int got;
+	while ((got = lx_reader_rec(s->in, rec, e)) > 0) {
+		enum lx_step st = on_record(s, rec, e);
+		if (st != LX_STEP_MORE)
+			return st;
+	}
+	return got < 0 ? LX_STEP_ERROR : end_frame(s, e);
+}
+
+enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err *e)
+{
+	for (;;) {
+		enum lx_step st = LX_STEP_MORE;
+		if (s->in_frame)
+			return in_frame(s, rec, e);
+		if (s->checked || s->state == AT_EOF)
+			return LX_STEP_EOF;
+		if (s->run_waits) {
+			st = start_waiting_run(s, e);
+			if (st != LX_STEP_MORE)
+				return st;
+		}
+		switch (lx_reader_next(s->in, e)) {
+		case LX_EV_ERROR:
+			return LX_STEP_ERROR;
+		case LX_EV_MORE:
+			return LX_STEP_MORE;
+		case LX_EV_BEGIN:
+			st = on_begin(s);
+			break;
+		case LX_EV_FRAME:
+			st = on_frame(s, e);
+			break;
+		case LX_EV_HINT:
+		case LX_EV_END:
+			break;
+		case LX_EV_EOF:
+			return on_eof(s);
+		}
+		if (st != LX_STEP_MORE)
+			return st;
+	}
+}
+
+int lx_stage_fd(const struct lx_stage *s)
+{
+	return s->conf.in;
+}
+
+int lx_stage_fill(struct lx_stage *s, struct lx_err *e)
+{
+	int rc = lx_reader_fill(s->in, e);
+	return rc == LX_IO_AGAIN ? 0 : rc;
+}
+
+int lx_stage_wait(struct lx_stage *s, struct lx_err *e)
+{
+	if (s->conf.out >= 0 && s->out.records && !lx_io_ready(s->conf.in) && lx_writer_flush(&s->out, e) < 0)
+		return -1;
+	if (lx_sig_stop())
+		return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
+	return lx_stage_fill(s, e);
+}
+
+/* ---- answers ---- */
+
+int lx_stage_put(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
+{
+	s->answered++;
+	return pass(s, r, e);
+}
+
+int lx_stage_put_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e)
+{
+	s->answered++;
+	return pass_buf(s, b, true, e);
+}
+
+int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e)
+{
+	return pass_buf(s, b, true, e);
+}
+
+/* Whether an edited item would be over a limit that its input was not: then it fails, and nobody else does. */
+static bool too_large(struct lx_stage *s, size_t len, char *why, size_t size)
+{
+	if (len <= s->conf.limits.record)
+		return false;
+	snprintf(why, size, "%zu bytes, over %llu (--max-record)", len, ULL(s->conf.limits.record));
+	return true;
+}
+
+int lx_stage_put_edit(struct lx_stage *s, const struct lx_rec *r, const struct lx_edit *edits, size_t n, struct lx_err *e)
+{
+	struct lx_err edit = LX_ERR_INIT;
+	char why[96];
+	struct lx_buf *b = &s->scratch;
+	lx_rec_item_head(b, r->domain, &r->id);
+	if (lx_fields_edit(b, r->fields, edits, n, &s->conf.limits, &edit) < 0) {
+		lx_buf_clear(b);
+		if (edit.code != LX_DATA)
+			return lx_err_set(e, edit.code, "%s", edit.msg);
+		return lx_stage_fail(s, r, &(struct lx_blame){ .type = "oversize", .message = lx_span_str(edit.msg) }, e);
+	}
+	if (r->id.n == 1)
+		lx_buf_span(b, r->key);
+	if (too_large(s, b->len, why, sizeof(why))) {
+		lx_buf_clear(b);
+		return lx_stage_fail(s, r, &(struct lx_blame){ .type = "oversize", .message = lx_span_str(why) }, e);
+	}
+	return lx_stage_put_buf(s, b, e);
+}
+
+int lx_stage_drop(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
+{
+	lx_rec_gone(&s->scratch, r->domain, &r->id, LX_DROPPED, (struct lx_span){ 0 }, (struct lx_span){ 0 }, r->key);
+	return lx_stage_put_buf(s, &s->scratch, e);
+}
+
+/* The domain a scope names for an item of `domain`: itself, its parent's, an ancestor's. */
+static int scope_domain(const struct lx_stage *s, int domain, const char *scope, struct lx_err *e)
+{
+	if (!scope || !*scope || strcmp(scope, "record") == 0)
+		return domain;
+	if (strcmp(scope, "parent") == 0)
+		return domain > 0 ? s->plan.domains[domain].parent : 0;
+	for (int d = domain; d >= 0; d = s->plan.domains[d].parent)
+		if (strcmp(s->plan.domains[d].name, scope) == 0)
+			return d;
+	return lx_err_set(e, LX_WORKER, "scope '%s' is neither record, parent, nor an ancestor domain of %s (--scope)", scope,
+	                  s->plan.domains[domain].name);
+}
+
+int lx_stage_cause(struct lx_stage *s, struct lx_buf *b, uint32_t domain, const struct lx_id *id,
+                   const struct lx_blame *why, struct lx_err *e)
+{
+	static char host[256];
+	int anchor = scope_domain(s, (int)domain, why->scope, e);
+	if (anchor < 0)
+		return -1;
+	if (!host[0])
+		gethostname(host, sizeof(host) - 1);
+	struct lx_cause c = {
+		.type = lx_span_str(why->type),
+		.message = why->message.p ? why->message : lx_span_str(""),
+		.anchor_domain = (uint32_t)anchor,
+		.anchor = lx_id_parent(id, (uint32_t)lx_plan_levels(&s->plan, (int)domain, anchor)),
+		.origin_domain = domain,
+		.origin = *id,
+		.stage = lx_span_str(s->conf.tool),
+		.host = lx_span_str(host),
+		.attempt = why->attempt,
+		.elapsed_ms = why->elapsed_ms,
+	};
+	lx_cause_pack(b, &c);
+	return lx_buf_check(b, e);
+}
+
+int lx_stage_fail(struct lx_stage *s, const struct lx_rec *r, const struct lx_blame *why, struct lx_err *e)
+{
+	struct lx_buf cause = { 0 };
+	int rc = lx_stage_cause(s, &cause, r->domain, &r->id, why, e);
+	if (rc == 0) {
+		lx_rec_gone(&s->scratch, r->domain, &r->id, LX_FAILED, lx_buf_view(&cause), r->fields, r->key);
+		if (s->scratch.len > s->conf.limits.record) { /* the cause does not fit behind fields that just did */
+			lx_buf_clear(&s->scratch);
+			lx_rec_gone(&s->scratch, r->domain, &r->id, LX_FAILED, lx_buf_view(&cause), (struct lx_span){ 0 }, r->key);
+		}
+		rc = lx_stage_put_buf(s, &s->scratch, e);
+	}
+	lx_buf_free(&cause);
+	return rc;
+}
+
+int lx_stage_suppress(struct lx_stage *s, const struct lx_rec *r, struct lx_span cause, struct lx_err *e)
+{
+	lx_rec_gone(&s->scratch, r->domain, &r->id, LX_SUPPRESSED, cause, (struct lx_span){ 0 }, r->key);
+	return lx_stage_put_buf(s, &s->scratch, e);
+}
+
+enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r, struct lx_span *cause)
+{
+	return lx_doom_find(s->doom, &s->plan, r->domain, &r->id, true, cause);
+}
+
+/* ---- the end ---- */
+
+static int check_sums(const struct lx_stage *s, struct lx_err *e)
+{
+	if (s->handed != s->answered)
+		return lx_err_set(e, LX_WORKER, "conservation: %llu items of %s were taken and %llu answered", ULL(s->handed),
+		                  s->plan.domains[s->domain].name, ULL(s->answered));
+	if (s->conf.take_all || s->conf.out < 0)
+		return 0;
+	uint64_t in = lx_counts_items(&s->got, s->domain), out = lx_counts_items(&s->out.counts, s->domain);
+	if (in != out)
+		return lx_err_set(e, LX_WORKER, "conservation: %llu items of %s came in and %llu went out", ULL(in),
+		                  s->plan.domains[s->domain].name, ULL(out));
+	return 0;
+}
+
+int lx_stage_end_run(struct lx_stage *s, struct lx_err *e)
+{
+	if (check_sums(s, e) < 0)
+		return -1;
+	return s->conf.out >= 0 ? lx_writer_end(&s->out, 0, e) : 0;
+}
+
+void lx_stage_abort(struct lx_stage *s, const struct lx_err *why)
+{
+	struct lx_err ignored = LX_ERR_INIT;
+	if (s->conf.out < 0 || !s->out.codec)
+		return;
+	int code = why->code >= LX_USAGE ? why->code : LX_SYSTEM;
+	lx_writer_abort(&s->out, code, why->upstream ? why->stage : s->conf.tool, why->msg, &ignored);
+}

@@ -1,0 +1,346 @@
+#include "stream.h"
+
+#include <stdlib.h>
+
+#define REF_MIN (16u << 10)   /* bytes: below, copying is cheaper than one more piece */
+#define HINT_MIN 4096u        /* content bytes: below, a hint saves nobody anything */
+
+/* A part of the open frame: `len` bytes at ref, or at offset `off` of the frame buffer. */
+struct lx_piece {
+	const uint8_t *ref;
+	size_t off, len;
+};
+
+enum lx_packing lx_packing_for(int fd)
+{
+	return lx_io_is_file(fd) ? LX_ZSTD : LX_RAW;
+}
+
+int lx_writer_init(struct lx_writer *w, int fd, const struct lx_limits *l, struct lx_err *e)
+{
+	memset(w, 0, sizeof(*w));
+	w->fd = fd;
+	w->limits = *l;
+	w->level = 1;
+	if (fd >= 0 && lx_io_is_terminal(fd))
+		return lx_err_set(e, LX_USAGE, "records are not written to a terminal: redirect the output, or add | lx-cat --json");
+	w->codec = lx_codec_new(e);
+	w->in_frame = calloc(1, sizeof(*w->in_frame));
+	if (!w->codec || !w->in_frame) {
+		lx_writer_release(w);
+		return lx_err_sys(e, "stream");
+	}
+	return 0;
+}
+
+void lx_writer_release(struct lx_writer *w)
+{
+	lx_codec_free(w->codec);
+	lx_buf_free(&w->out);
+	lx_buf_free(&w->frame);
+	free(w->pieces);
+	free(w->iov);
+	free(w->in_frame);
+	memset(w, 0, sizeof(*w));
+	w->fd = -1;
+}
+
+/* ---- the way out ---- */
+
+/* Send what is encoded, unless the owner does the sending. */
+static int send_out(struct lx_writer *w, struct lx_err *e)
+{
+	if (lx_buf_check(&w->out, e) < 0)
+		return -1;
+	if (w->fd < 0 || !w->out.len)
+		return 0;
+	int rc = lx_io_write(w->fd, w->out.p, w->out.len, e);
+	lx_buf_clear(&w->out);
+	return rc;
+}
+
+/* The same with bytes from elsewhere behind it. */
+static int send_with(struct lx_writer *w, struct lx_span bytes, struct lx_err *e)
+{
+	if (w->fd < 0) {
+		lx_buf_span(&w->out, bytes);
+		return lx_buf_check(&w->out, e);
+	}
+	if (lx_buf_check(&w->out, e) < 0)
+		return -1;
+	struct iovec v[2] = { { w->out.p, w->out.len }, { (void *)bytes.p, bytes.len } };
+	lx_buf_clear(&w->out);
+	return lx_io_writev(w->fd, v, 2, e);
+}
+
+static int send_mark(struct lx_writer *w, enum lx_mark m, struct lx_buf *map, struct lx_err *e)
+{
+	int rc = lx_buf_check(map, e);
+	if (rc == 0 && map->len + 3 > LX_MARK_MAX)
+		rc = lx_err_set(e, LX_DATA, "a mark of %zu bytes, over %u", map->len, LX_MARK_MAX);
+	if (rc == 0) {
+		lx_mark_encode(&w->out, m, lx_buf_view(map));
+		rc = send_out(w, e);
+	}
+	lx_buf_free(map);
+	return rc;
+}
+
+int lx_writer_begin(struct lx_writer *w, const struct lx_plan *p, struct lx_err *e)
+{
+	struct lx_buf map = { 0 };
+	if (lx_writer_flush(w, e) < 0)
+		return -1;
+	w->packing = p->packing;
+	w->n_domains = p->n_domains;
+	memset(&w->counts, 0, sizeof(w->counts));
+	lx_plan_pack(&map, p);
+	return send_mark(w, LX_MARK_BEGIN, &map, e);
+}
+
+/* ---- the open frame ---- */
+
+static struct lx_piece *new_piece(struct lx_writer *w, struct lx_err *e)
+{
+	if (w->n_pieces == w->cap_pieces) {
+		size_t cap = w->cap_pieces ? w->cap_pieces * 2 : 16;
+		struct lx_piece *p = realloc(w->pieces, cap * sizeof(*p));
+		if (p)
+			w->pieces = p;
+		struct iovec *v = realloc(w->iov, cap * sizeof(*v));
+		if (v)
+			w->iov = v;
+		if (!p || !v) {
+			lx_err_sys(e, "frame");
+			return NULL;
+		}
+		w->cap_pieces = cap;
+	}
+	return &w->pieces[w->n_pieces++];
+}
+
+static int append(struct lx_writer *w, struct lx_span s, bool ref, struct lx_err *e)
+{
+	struct lx_piece *last = w->n_pieces ? &w->pieces[w->n_pieces - 1] : NULL;
+	if (ref && s.len >= REF_MIN) {
+		/* Neighbours in the reader's frame stay one piece. */
+		if (last && last->ref && last->ref + last->len == s.p) {
+			last->len += s.len;
+			return 0;
+		}
+		struct lx_piece *p = new_piece(w, e);
+		if (!p)
+			return -1;
+		*p = (struct lx_piece){ s.p, 0, s.len };
+		return 0;
+	}
+	size_t off = w->frame.len;
+	lx_buf_span(&w->frame, s);
+	if (w->frame.failed)
+		return lx_buf_check(&w->frame, e);
+	if (last && !last->ref) {
+		last->len += s.len;
+		return 0;
+	}
+	struct lx_piece *p = new_piece(w, e);
+	if (!p)
+		return -1;
+	*p = (struct lx_piece){ NULL, off, s.len };
+	return 0;
+}
+
+static bool has_wide_cause(const struct lx_rec *r)
+{
+	struct lx_cause c;
+	return r->cause.p && lx_cause_read(r->cause, &c) == 0 &&
+	       !(c.anchor_domain == c.origin_domain && lx_id_eq(&c.anchor, &c.origin));
+}
+
+static int add(struct lx_writer *w, const struct lx_rec *r, bool ref, struct lx_err *e)
+{
+	if (r->raw.len > w->limits.record)
+		return lx_err_set(e, LX_DATA, "a record of %zu bytes, over %llu (--max-record)", r->raw.len,
+		                  (unsigned long long)w->limits.record);
+	if (w->bytes + r->raw.len > w->limits.frame && lx_writer_flush(w, e) < 0)
+		return -1;
+	if (r->raw.len > w->limits.frame)
+		return lx_err_set(e, LX_DATA, "a record of %zu bytes, over a frame's %llu (--max-frame)", r->raw.len,
+		                  (unsigned long long)w->limits.frame);
+	if (append(w, r->raw, ref, e) < 0)
+		return -1;
+	w->bytes += r->raw.len;
+	w->records++;
+	lx_counts_rec(&w->counts, r);
+	lx_counts_rec(w->in_frame, r);
+	w->wide = w->wide || has_wide_cause(r);
+	return 0;
+}
+
+int lx_writer_add(struct lx_writer *w, const struct lx_rec *r, struct lx_err *e)
+{
+	return add(w, r, false, e);
+}
+
+int lx_writer_add_ref(struct lx_writer *w, const struct lx_rec *r, struct lx_err *e)
+{
+	return add(w, r, true, e);
+}
+
+int lx_writer_add_buf(struct lx_writer *w, struct lx_buf *b, struct lx_err *e)
+{
+	struct lx_rec r;
+	size_t used;
+	if (lx_buf_check(b, e) < 0)
+		return -1;
+	if (lx_rec_parse(b->p, b->len, &w->limits, &r, &used, e) < 0)
+		return lx_err_prefix(e, "a record being written");
+	int rc = add(w, &r, false, e);
+	lx_buf_clear(b);
+	return rc;
+}
+
+/* [domain, present, dropped, failed, suppressed, closes] for each domain that occurs. */
+static void pack_hint_counts(struct lx_buf *b, const struct lx_counts *c, int n_domains)
+{
+	uint32_t n = 0;
+	for (int d = 0; d < n_domains; d++)
+		n += lx_counts_items(c, d) || c->closes[d];
+	lx_pack_cstr(b, "counts");
+	lx_pack_array(b, n);
+	for (int d = 0; d < n_domains; d++) {
+		if (!lx_counts_items(c, d) && !c->closes[d])
+			continue;
+		lx_pack_array(b, 6);
+		lx_pack_uint(b, (uint64_t)d);
+		for (int o = 0; o < LX_OUTCOMES; o++)
+			lx_pack_uint(b, c->items[d][o]);
+		lx_pack_uint(b, c->closes[d]);
+	}
+}
+
+static void encode_frame_hint(struct lx_buf *out, const struct lx_counts *c, int n_domains, bool wide)
+{
+	struct lx_buf map = { 0 };
+	lx_pack_map(&map, 1 + wide);
+	pack_hint_counts(&map, c, n_domains);
+	if (wide) {
+		lx_pack_cstr(&map, "wide");
+		lx_pack_bool(&map, true);
+	}
+	if (map.failed)
+		out->failed = true;
+	else
+		lx_mark_encode(out, LX_MARK_HINT, lx_buf_view(&map));
+	lx_buf_free(&map);
+}
+
+static int write_frame(struct lx_writer *w, struct lx_err *e)
+{
+	for (size_t i = 0; i < w->n_pieces; i++) {
+		const struct lx_piece *p = &w->pieces[i];
+		w->iov[i] = (struct iovec){ p->ref ? (void *)p->ref : w->frame.p + p->off, p->len };
+	}
+	if (w->bytes >= HINT_MIN)
+		encode_frame_hint(&w->out, w->in_frame, w->n_domains, w->wide);
+	if (lx_buf_check(&w->out, e) < 0)
+		return -1;
+	if (w->fd >= 0 && w->packing != LX_ZSTD) {
+		int rc = lx_frame_writev(w->codec, w->packing, w->fd, lx_buf_view(&w->out), w->iov, (int)w->n_pieces, e);
+		lx_buf_clear(&w->out);
+		return rc;
+	}
+	if (lx_frame_encode(w->codec, w->packing, w->level, w->iov, (int)w->n_pieces, &w->out, e) < 0)
+		return -1;
+	return send_out(w, e);
+}
+
+int lx_writer_flush(struct lx_writer *w, struct lx_err *e)
+{
+	if (!w->records)
+		return 0;
+	int rc = write_frame(w, e);
+	lx_buf_clear(&w->frame);
+	w->n_pieces = 0;
+	w->bytes = 0;
+	w->records = 0;
+	w->wide = false;
+	/* Only the domains in use are non-zero. */
+	memset(w->in_frame->items, 0, sizeof(w->in_frame->items[0]) * (size_t)w->n_domains);
+	memset(w->in_frame->closes, 0, sizeof(w->in_frame->closes[0]) * (size_t)w->n_domains);
+	return rc;
+}
+
+/* ---- frames and marks that are not made of records ---- */
+
+/* Whether an encoded frame of the reader can go out as it is. */
+static bool fits_packing(const struct lx_writer *w, const struct lx_scan *s)
+{
+	return w->packing == LX_RAW || (s->checked && (w->packing == LX_CHECKED || !s->raw));
+}
+
+int lx_writer_forward(struct lx_writer *w, struct lx_reader *r, struct lx_err *e)
+{
+	struct lx_span bytes, content;
+	const struct lx_scan *s;
+	const struct lx_hint *h = lx_reader_hint(r);
+	if (lx_writer_flush(w, e) < 0)
+		return -1;
+	lx_counts_add(&w->counts, &h->counts);
+	encode_frame_hint(&w->out, &h->counts, w->n_domains, h->wide);
+	s = lx_reader_frame(r, &bytes);
+	if (fits_packing(w, s))
+		return send_with(w, bytes, e);
+	if (lx_reader_open_frame(r, &content, e) < 0)
+		return -1;
+	struct iovec v = { (void *)content.p, content.len };
+	if (lx_frame_encode(w->codec, w->packing, w->level, &v, 1, &w->out, e) < 0)
+		return -1;
+	return send_out(w, e);
+}
+
+int lx_writer_hint(struct lx_writer *w, struct lx_span bars, struct lx_err *e)
+{
+	struct lx_buf map = { 0 };
+	lx_pack_map(&map, bars.p != NULL);
+	if (bars.p) {
+		lx_pack_cstr(&map, "bars");
+		lx_buf_span(&map, bars);
+	}
+	return send_mark(w, LX_MARK_HINT, &map, e);
+}
+
+int lx_writer_end(struct lx_writer *w, uint64_t parts, struct lx_err *e)
+{
+	struct lx_buf map = { 0 };
+	if (lx_writer_flush(w, e) < 0)
+		return -1;
+	lx_pack_map(&map, 1 + (parts != 0));
+	lx_pack_cstr(&map, "counts");
+	lx_pack_array(&map, (uint32_t)w->n_domains);
+	for (int d = 0; d < w->n_domains; d++) {
+		lx_pack_array(&map, LX_OUTCOMES + 1);
+		for (int o = 0; o < LX_OUTCOMES; o++)
+			lx_pack_uint(&map, w->counts.items[d][o]);
+		lx_pack_uint(&map, w->counts.closes[d]);
+	}
+	if (parts) {
+		lx_pack_cstr(&map, "parts");
+		lx_pack_uint(&map, parts);
+	}
+	return send_mark(w, LX_MARK_END, &map, e);
+}
+
+int lx_writer_abort(struct lx_writer *w, int code, const char *stage, const char *message, struct lx_err *e)
+{
+	struct lx_buf map = { 0 };
+	if (lx_writer_flush(w, e) < 0)
+		return -1;
+	lx_pack_map(&map, 3);
+	lx_pack_cstr(&map, "code");
+	lx_pack_uint(&map, (uint64_t)code);
+	lx_pack_cstr(&map, "stage");
+	lx_pack_cstr(&map, stage);
+	lx_pack_cstr(&map, "message");
+	lx_pack_cstr(&map, message);
+	return send_mark(w, LX_MARK_ABORT, &map, e);
+}
