@@ -98,6 +98,34 @@ ssize_t lx_io_write_some(int fd, const void *p, size_t n, struct lx_err *e)
 	}
 }
 
+int lx_io_read_at(int fd, void *p, size_t n, uint64_t offset, struct lx_err *e)
+{
+	for (size_t at = 0; at < n;) {
+		ssize_t got = pread(fd, (char *)p + at, n - at, (off_t)(offset + at));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return lx_err_sys(e, "read");
+		if (got == 0)
+			return lx_err_set(e, LX_SYSTEM, "read: the file ended at %llu", (unsigned long long)(offset + at));
+		at += (size_t)got;
+	}
+	return 0;
+}
+
+int lx_io_write_at(int fd, const void *p, size_t n, uint64_t offset, struct lx_err *e)
+{
+	for (size_t at = 0; at < n;) {
+		ssize_t got = pwrite(fd, (const char *)p + at, n - at, (off_t)(offset + at));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return lx_err_sys(e, "write");
+		at += (size_t)got;
+	}
+	return 0;
+}
+
 int lx_io_slurp(int fd, struct lx_buf *b, uint64_t max_bytes, const char *option, struct lx_err *e)
 {
 	size_t start = b->len;
@@ -176,7 +204,7 @@ uint64_t lx_io_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static const char *tmpdir_or_default(const char *dir)
+const char *lx_io_tmpdir(const char *dir)
 {
 	if (!dir || !*dir)
 		dir = getenv("TMPDIR");
@@ -185,7 +213,7 @@ static const char *tmpdir_or_default(const char *dir)
 
 int lx_io_tmpfile(const char *dir, struct lx_err *e)
 {
-	dir = tmpdir_or_default(dir);
+	dir = lx_io_tmpdir(dir);
 	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd >= 0)
 		return fd;

@@ -30,6 +30,10 @@ int lx_io_writev(int fd, struct iovec *v, int n, struct lx_err *e);
 /* One write(2), as lx_io_read: bytes written, LX_IO_AGAIN or LX_IO_ERROR. */
 ssize_t lx_io_write_some(int fd, const void *p, size_t n, struct lx_err *e);
 
+/* Exactly n bytes at an offset of a file. -1 with LX_SYSTEM, also when the file ends before. */
+int lx_io_read_at(int fd, void *p, size_t n, uint64_t offset, struct lx_err *e);
+int lx_io_write_at(int fd, const void *p, size_t n, uint64_t offset, struct lx_err *e);
+
 /* Read a whole file or pipe to its end, at most max_bytes (LX_DATA and "option" named when more). */
 int lx_io_slurp(int fd, struct lx_buf *b, uint64_t max_bytes, const char *option, struct lx_err *e);
 
@@ -48,7 +52,10 @@ bool lx_io_is_terminal(int fd);
 /* Monotonic time. */
 uint64_t lx_io_now_ns(void);
 
-/* An unlinked temporary file in `dir` (NULL: $TMPDIR, else /tmp): nothing is left behind however the process ends. */
+/* Where temporary files go: `dir`, or when it is NULL $TMPDIR, else /tmp. */
+const char *lx_io_tmpdir(const char *dir);
+
+/* An unlinked temporary file in lx_io_tmpdir(dir): nothing is left behind however the process ends. */
 int lx_io_tmpfile(const char *dir, struct lx_err *e);
 
 /* A file written aside and renamed into place when complete; kill -9 before the commit leaves no trace of it. */
