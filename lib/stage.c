@@ -294,6 +294,19 @@ int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e)
 	return pass_buf(s, b, true, e);
 }
 
+int lx_stage_emit_item(struct lx_stage *s, uint32_t domain, struct lx_buf *head, struct lx_span payload, struct lx_err *e)
+{
+	int rc;
+	if (lx_buf_check(head, e) < 0)
+		return -1;
+	rc = lx_writer_add_item(&s->out, domain, lx_buf_view(head), payload, e);
+	lx_buf_clear(head);
+	/* A large payload was not copied: it leaves before its memory is used again. */
+	if (rc == 0 && (payload.len >= LX_WRITER_REF_MIN || lx_writer_full(&s->out)))
+		rc = lx_writer_flush(&s->out, e);
+	return rc;
+}
+
 /* Whether an edited item would be over a limit that its input was not: then it fails, and nobody else does. */
 static bool too_large(struct lx_stage *s, size_t len, char *why, size_t size)
 {

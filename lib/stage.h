@@ -90,6 +90,9 @@ int lx_stage_cause(struct lx_stage *s, struct lx_buf *b, uint32_t domain, const 
                    const struct lx_blame *why, struct lx_err *e);
 /* Records that are not answers (children, closes): counted, not checked as 1:1. */
 int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e);
+/* A present item of `domain`, not a root, whose bytes are what is in `head` (cleared) followed by `payload`: a large
+ * payload is written from where it lies. */
+int lx_stage_emit_item(struct lx_stage *s, uint32_t domain, struct lx_buf *head, struct lx_span payload, struct lx_err *e);
 /* Whether an item that was handed out earlier has been barred meanwhile. */
 enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r, struct lx_span *cause);
 

@@ -77,6 +77,8 @@ const struct lx_counts *lx_reader_counts(const struct lx_reader *r);
 /* Where the reader is, for messages: "stdin: record 4127 at 0x9f3a10". */
 void lx_reader_where(const struct lx_reader *r, char *out, size_t size);
 
+#define LX_WRITER_REF_MIN (16u << 10) /* bytes: what is smaller is copied even where it may be referenced */
+
 struct lx_piece;
 
 struct lx_writer {
@@ -112,6 +114,9 @@ int lx_writer_begin(struct lx_writer *w, const struct lx_plan *p, struct lx_err 
 int lx_writer_add(struct lx_writer *w, const struct lx_rec *r, struct lx_err *e);
 /* The same without copying large bytes: r->raw must stay where it is until the frame is closed. */
 int lx_writer_add_ref(struct lx_writer *w, const struct lx_rec *r, struct lx_err *e);
+/* Append a present item that is not a root and whose bytes are `head` followed by `payload`; the payload is
+ * not copied and must stay where it is until the frame is closed. */
+int lx_writer_add_item(struct lx_writer *w, uint32_t domain, struct lx_span head, struct lx_span payload, struct lx_err *e);
 /* Append a record built in `b` (parses it for the counts) and clear b. */
 int lx_writer_add_buf(struct lx_writer *w, struct lx_buf *b, struct lx_err *e);
 /* Whether the open frame has reached LX_FRAME_TARGET. */

@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-#define REF_MIN (16u << 10)   /* bytes: below, copying is cheaper than one more piece */
-#define HINT_MIN 4096u        /* content bytes: below, a hint saves nobody anything */
+#define HINT_MIN 4096u /* content bytes: below, a hint saves nobody anything */
 
 /* A part of the open frame: `len` bytes at ref, or at offset `off` of the frame buffer. */
 struct lx_piece {
@@ -122,7 +121,7 @@ static struct lx_piece *new_piece(struct lx_writer *w, struct lx_err *e)
 static int append(struct lx_writer *w, struct lx_span s, bool ref, struct lx_err *e)
 {
 	struct lx_piece *last = w->n_pieces ? &w->pieces[w->n_pieces - 1] : NULL;
-	if (ref && s.len >= REF_MIN) {
+	if (ref && s.len >= LX_WRITER_REF_MIN) {
 		/* Neighbours in the reader's frame stay one piece. */
 		if (last && last->ref && last->ref + last->len == s.p) {
 			last->len += s.len;
@@ -156,23 +155,38 @@ static bool has_wide_cause(const struct lx_rec *r)
 	       !(c.anchor_domain == c.origin_domain && lx_id_eq(&c.anchor, &c.origin));
 }
 
+/* Room for a record of `len` bytes: a frame that it would take over its limit is closed first. */
+static int make_room(struct lx_writer *w, size_t len, struct lx_err *e)
+{
+	if (len > w->limits.record)
+		return lx_err_set(e, LX_DATA, "a record of %zu bytes, over %llu (--max-record)", len,
+		                  (unsigned long long)w->limits.record);
+	if (len > w->limits.frame)
+		return lx_err_set(e, LX_DATA, "a record of %zu bytes, over a frame's %llu (--max-frame)", len,
+		                  (unsigned long long)w->limits.frame);
+	return w->bytes + len > w->limits.frame ? lx_writer_flush(w, e) : 0;
+}
+
 static int add(struct lx_writer *w, const struct lx_rec *r, bool ref, struct lx_err *e)
 {
-	if (r->raw.len > w->limits.record)
-		return lx_err_set(e, LX_DATA, "a record of %zu bytes, over %llu (--max-record)", r->raw.len,
-		                  (unsigned long long)w->limits.record);
-	if (w->bytes + r->raw.len > w->limits.frame && lx_writer_flush(w, e) < 0)
-		return -1;
-	if (r->raw.len > w->limits.frame)
-		return lx_err_set(e, LX_DATA, "a record of %zu bytes, over a frame's %llu (--max-frame)", r->raw.len,
-		                  (unsigned long long)w->limits.frame);
-	if (append(w, r->raw, ref, e) < 0)
+	if (make_room(w, r->raw.len, e) < 0 || append(w, r->raw, ref, e) < 0)
 		return -1;
 	w->bytes += r->raw.len;
 	w->records++;
 	lx_counts_rec(&w->counts, r);
 	lx_counts_rec(w->in_frame, r);
 	w->wide = w->wide || has_wide_cause(r);
+	return 0;
+}
+
+int lx_writer_add_item(struct lx_writer *w, uint32_t domain, struct lx_span head, struct lx_span payload, struct lx_err *e)
+{
+	if (make_room(w, head.len + payload.len, e) < 0 || append(w, head, false, e) < 0 || append(w, payload, true, e) < 0)
+		return -1;
+	w->bytes += head.len + payload.len;
+	w->records++;
+	w->counts.items[domain][LX_PRESENT]++;
+	w->in_frame->items[domain][LX_PRESENT]++;
 	return 0;
 }
 
