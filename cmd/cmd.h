@@ -1,4 +1,13 @@
-/* cmd: what the commands share and lib must not do: print, exit, read the environment. */
+/* cmd: what the commands share and lib must not do: print, exit, read the environment.
+ *
+ * The shape of a main:
+ *     struct lx_err e = LX_ERR_INIT;
+ *     struct cmd_common c = CMD_COMMON_INIT;
+ *     int first = cmd_start("lx-foo", usage, &c, &e) == 0 ? cmd_options(argc, argv, table, &e) : -1;
+ *     if (first >= 0)
+ *             run(...);
+ *     return cmd_finish(&c, &e);
+ */
 #ifndef CMD_H
 #define CMD_H
 
@@ -19,7 +28,8 @@ struct cmd_common {
 
 #define CMD_COMMON_INIT { .limits = LX_LIMITS_DEFAULT, .packing = -1, .level = 1 }
 
-/* Option table entries every stage has: -d -i -o -q -v --drop --stats --trace --to --mem --tmpdir --compress and the limits. */
+/* Option table entries every stage has: -d -i -o -q -v --drop --stats --trace --to --mem --tmpdir --compress and the limits.
+ * -h and -V come from cmd_options. */
 #define CMD_COMMON_OPTS(c) \
 	{ 'd', "domain", LX_OPT_STR, &(c).domain, 0, 0, NULL }, \
 	{ 'i', "in-field", LX_OPT_STR, &(c).in_field, 0, 0, NULL }, \
@@ -46,20 +56,32 @@ int cmd_max_depth(void *common, const char *arg, struct lx_err *e);
 int cmd_max_id(void *common, const char *arg, struct lx_err *e);
 int cmd_max_fields(void *common, const char *arg, struct lx_err *e);
 
-/* First call of main: fds 0-2, signals, LX_CHECK. `usage`: the synopsis lines, without "usage: ". */
+/* First call of main: fds 0-2, signals, the soft file limit raised, LX_CHECK. `tool` and `usage` are kept.
+ * `usage`: the synopsis lines, without "usage: ", further lines indented as they should appear. c may be NULL here and below:
+ * a command without shared options. */
 int cmd_start(const char *tool, const char *usage, struct cmd_common *c, struct lx_err *e);
 /* Parse options; -h prints the usage and exits 0, -V the version. Returns the first operand's index, or -1. */
 int cmd_options(int argc, char **argv, const struct lx_opt *table, struct lx_err *e);
-/* One line on stderr: "lx-map: ...". */
+/* One line on stderr, one write: "lx-map: ...". Control bytes are shown as \xNN. */
 __attribute__((format(printf, 1, 2))) void cmd_say(const char *fmt, ...);
-/* Open --to (aside; renamed by cmd_finish when all went well) and return the descriptor to write to: 1 without --to. */
+/* Open --to (aside; renamed by cmd_finish when all went well) and return the descriptor to write to: 1 without --to.
+ * Every call returns the same. -1. */
 int cmd_output(struct cmd_common *c, struct lx_err *e);
-/* Last call of main: print the reason of a failure once, commit or discard --to, check that closing stdout
- * works, raise the stop signal again; returns the exit status. */
+/* Last call of main, whatever happened before: print the reason of a failure once, commit --to (exit status 0 or 1) or
+ * discard it, write the stats file, check that closing stdout works, raise the stop signal again; returns the exit status.
+ * A reason that came in as an abort mark was printed by the stage it names; it is printed again only with -v, or when stdin is
+ * a file, whose writer is long gone. (A command that reads files of its own clears e->upstream.) After a signal
+ * that ends everything now no reason is printed: the death says it. */
 int cmd_finish(struct cmd_common *c, struct lx_err *e);
-/* Stage configuration from the shared options (in 0, out cmd_output). */
+/* Stage configuration from the shared options (in 0, out cmd_output); the rest of sc is zeroed. Refuses a terminal as stdin. */
 int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err *e);
-/* The --stats file: one JSON object of the stage's sums plus `more` (JSON members beginning with a comma, or ""). */
+/* Add one JSON object, on one line, to the --stats file: the sums of the stage's run so far plus `more` (JSON members
+ * beginning with a comma, or ""). Once per run: after lx_stage_end_run, or when giving up. Nothing without --stats.
+ *     {"stage":"lx-map","run":"r1","domain":"page",
+ *      "in":{"doc":{"present":3,"dropped":0,"failed":0,"suppressed":0,"closes":0},"page":{...}},
+ *      "out":{...},            absent for a sink
+ *      "barred":0,"wall_ms":12,"cpu_ms":3,"child_cpu_ms":0,"max_rss_kb":4120}
+ * Times are those of the process since it started. The file appears when the command ends. */
 int cmd_stats(const struct cmd_common *c, const struct lx_stage *s, const char *more, struct lx_err *e);
 
 #endif

@@ -51,18 +51,23 @@ static bool take_digits(const char **s, uint64_t *out)
 	return errno == 0;
 }
 
+static const char *sep(const char *what)
+{
+	return *what ? ": " : "";
+}
+
 static int too_large(const char *what, const char *s, struct lx_err *e)
 {
-	return lx_err_set(e, LX_USAGE, "%s: '%s' is too large", what, s);
+	return lx_err_set(e, LX_USAGE, "%s%s'%s' is too large", what, sep(what), s);
 }
 
 static int check_range(const char *what, uint64_t v, uint64_t min, uint64_t max, const char *unit, struct lx_err *e)
 {
 	if (v < min)
-		return lx_err_set(e, LX_USAGE, "%s: %llu%s is below %llu%s", what, (unsigned long long)v, unit,
+		return lx_err_set(e, LX_USAGE, "%s%s%llu%s is below %llu%s", what, sep(what), (unsigned long long)v, unit,
 		                  (unsigned long long)min, unit);
 	if (max && v > max)
-		return lx_err_set(e, LX_USAGE, "%s: %llu%s is above %llu%s", what, (unsigned long long)v, unit,
+		return lx_err_set(e, LX_USAGE, "%s%s%llu%s is above %llu%s", what, sep(what), (unsigned long long)v, unit,
 		                  (unsigned long long)max, unit);
 	return 0;
 }
@@ -74,7 +79,7 @@ int lx_opt_uint(const char *what, const char *s, uint64_t min, uint64_t max, uin
 	if (!take_digits(&p, &v) && errno == ERANGE)
 		return too_large(what, s, e);
 	if (p == s || *p)
-		return lx_err_set(e, LX_USAGE, "%s: '%s' is not a whole number", what, s);
+		return lx_err_set(e, LX_USAGE, "%s%s'%s' is not a whole number", what, sep(what), s);
 	if (check_range(what, v, min, max, "", e) < 0)
 		return -1;
 	*out = v;
@@ -94,7 +99,7 @@ int lx_opt_size(const char *what, const char *s, uint64_t *out, struct lx_err *e
 		p++;
 	}
 	if (p == s || *p)
-		return lx_err_set(e, LX_USAGE, "%s: '%s' is not a size (bytes, or with K, M, G or T)", what, s);
+		return lx_err_set(e, LX_USAGE, "%s%s'%s' is not a size (bytes, or with K, M, G or T)", what, sep(what), s);
 	if (__builtin_mul_overflow(v, unit, &v))
 		return too_large(what, s, e);
 	*out = v;
@@ -134,9 +139,9 @@ int lx_opt_time(const char *what, const char *s, uint64_t unit_ms, uint64_t *out
 	}
 	uint64_t unit = good ? time_unit(p, unit_ms) : 0;
 	if (!unit)
-		return lx_err_set(e, LX_USAGE, "%s: '%s' is not a time (a number with ms, s, m or h)", what, s);
+		return lx_err_set(e, LX_USAGE, "%s%s'%s' is not a time (a number with ms, s, m or h)", what, sep(what), s);
 	if (frac * unit % scale)
-		return lx_err_set(e, LX_USAGE, "%s: '%s' is finer than a millisecond", what, s);
+		return lx_err_set(e, LX_USAGE, "%s%s'%s' is finer than a millisecond", what, sep(what), s);
 	if (__builtin_mul_overflow(v, unit, &v) || __builtin_add_overflow(v, frac * unit / scale, &v))
 		return too_large(what, s, e);
 	*out = v;

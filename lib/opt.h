@@ -48,7 +48,7 @@ bool lx_strs_has(const struct lx_strs *l, const char *s);
 void lx_strs_free(struct lx_strs *l);
 
 /* Whole-string number parsing, used by option tables and commands alike. `what` is named first in
- * the message; max 0: no upper bound. */
+ * the message ("": not); max 0: no upper bound. */
 int lx_opt_uint(const char *what, const char *s, uint64_t min, uint64_t max, uint64_t *out, struct lx_err *e);
 int lx_opt_size(const char *what, const char *s, uint64_t *out, struct lx_err *e);
 /* Milliseconds; a bare number counts units of unit_ms (1 or 1000). */
