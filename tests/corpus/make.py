@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""make.py [DIRECTORY]: write the corpus and its README.md (default: where this file lies).
+"""make.py [DIRECTORY [SEEDS]]: write the corpus and its README.md (default: where this file lies), and single records
+as seeds of tests/fuzz/fuzz_record.c (default: tests/fuzz/seeds/record).
 
 Every stream here is made by a line of code that says what is in it. The streams are kept in the repository as well, so
 that what an old build wrote is still read; tests/corpus.bats makes them again and compares.
 """
-import os, struct, sys
+import hashlib, os, struct, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
-from lxpeer import LIMITS, frame, mark, open_frame, pack
+from lxpeer import LIMITS, frame, frame_end, mark, open_frame, open_mark, pack, values
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROWS, FILES = [], {}
+ROWS, FILES, SEEDS = [], {}, []
 
 def case(name, code, what, stream, *options):
     """options: pairs of an option string and the exit status with it."""
@@ -45,8 +46,9 @@ def cause(*origin, anchor=None, **more):
 ONE = item(0)
 COUNT1 = (1, 0, 0, 0, 0)
 def docs(content, counts=COUNT1): return begin() + frame(content) + end(counts)
-def in_doc(content): return begin() + frame(content) + end(COUNT1)           # refused before the end mark
-def in_tree(content): return begin(TREE) + frame(content) + end(COUNT1, COUNT1)  # likewise
+def in_doc(content): return seed(content) or begin() + frame(content) + end(COUNT1)           # refused before the end mark
+def in_tree(content): return seed(content) or begin(TREE) + frame(content) + end(COUNT1, COUNT1)  # likewise
+def seed(content): SEEDS.append(content)
 def with_frame(f): return begin() + f + end(COUNT1)
 def with_begin(**change): return begin(**change) + end(*[[0] * 5 for _ in change.get('domains', DOC)])
 def head(magic, size): return struct.pack('<II', magic, size)
@@ -308,6 +310,7 @@ bad('part-last-unknown', 'no part says how many there are', part(0, ONE) + part(
 bad('part-over', 'a part 2 of 2', part(0, ONE) + part(1, item(1), parts=2) + part(2, item(2)))
 bad('part-number', 'part 1048576', part(1 << 20, ONE, parts=(1 << 20) + 1))
 bad('part-total', 'part 0 says that there are 2', part(0, ONE, parts=2) + part(1, item(1), parts=2))
+bad('parts-type', 'a number of parts that is no number', part(0, ONE, parts='1'))
 bad('parts-whole', 'a number of parts in a segment that is no part', begin() + frame(ONE) + end(COUNT1, parts=1))
 
 def abort(code, **more): return mark('abort', {'code': code, 'stage': 'lx-map', 'message': 'why', **more})
@@ -324,6 +327,7 @@ bad('abort-message', 'an abort mark without message', begin() + mark('abort', {'
 
 unsupported('version-2', 'a begin mark of version 2 that is a map', mark('begin', {'run': 'r'}, 2))
 unsupported('version-2-other', 'a begin mark of version 2 that is no map', mark('begin', b'\xc1', 2))
+unsupported('version-2-bare', 'a begin mark of version 2 and nothing more', mark('begin', b'', 2))
 unsupported('version-0', 'a begin mark of version 0', mark('begin', {}, 0))
 unsupported('version-end', 'an end mark of version 2', begin() + mark('end', {'counts': [[0] * 5]}, 2))
 unsupported('feature-0', 'feature bit 0', with_begin(features=1))
@@ -341,12 +345,32 @@ The status is what every reader of a stream exits with, under the limits given, 
 |---|---|---|---|
 '''
 
-def main(to=HERE):
+def records_of(stream):
+    """The records of a good stream, as bytes."""
+    at = 0
+    while at < len(stream):
+        if stream[at:at + 4] != b'\x28\xb5\x2f\xfd':
+            at = open_mark(stream, at)[2]
+            continue
+        start, at = at, frame_end(stream, at)
+        content, begin = open_frame(stream[start:at]), 0
+        for _, end in values(content):
+            yield content[begin:end]
+            begin = end
+
+def write_seeds(to):
+    good = [r for name, stream in FILES.items() if name.startswith('good-') for r in records_of(stream)]
+    for content in SEEDS + [r for r in good if len(r) < 4096]:
+        with open(os.path.join(to, hashlib.sha1(content).hexdigest()[:16]), 'wb') as f:
+            f.write(content)
+
+def main(to=HERE, seeds=os.path.join(HERE, '../fuzz/seeds/record')):
     for name, stream in FILES.items():
         with open(os.path.join(to, name), 'wb') as f:
             f.write(stream)
     with open(os.path.join(to, 'README.md'), 'w') as f:
         f.write(README + ''.join('| %s | %d | %s | %s |\n' % row for row in ROWS))
+    write_seeds(seeds)
 
 if __name__ == '__main__':
     main(*sys.argv[1:])
