@@ -65,6 +65,7 @@ static int scan_header(struct lx_scan *s, const uint8_t *p, size_t n, struct lx_
 	uint64_t window = base + base / 8 * (p[5] & 7);
 	if (window > LX_WINDOW_MAX)
 		return lx_err_set(e, LX_DATA, "a zstd window of %llu bytes, over %u", ULL(window), LX_WINDOW_MAX);
+	s->block_max = window < LX_BLOCK_MAX ? (uint32_t)window : LX_BLOCK_MAX;
 	s->checked = fhd & FHD_CHECKSUM;
 	s->raw = true;
 	s->first_block = s->at = HEADER_SIZE + size_field[fhd >> 6];
@@ -79,19 +80,19 @@ static int scan_blocks(struct lx_scan *s, const uint8_t *p, size_t n, uint64_t m
 			return more(s, s->at + 3);
 		uint32_t head = p[s->at] | p[s->at + 1] << 8 | (uint32_t)p[s->at + 2] << 16;
 		uint32_t type = head >> 1 & 3, size = head >> 3;
-		if (type == 3 || size > LX_BLOCK_MAX)
+		if (type == 3 || size > s->block_max)
 			return lx_err_set(e, LX_DATA, "a damaged zstd block header");
 		size_t end = s->at + 3 + (type == 1 ? 1 : size);
 		last = head & 1;
 		size_t tail = last ? (s->checked ? 4 : 0) : 3;
-		if (type == 0 && s->content + size > max_content)
+		if (type != 2 && s->content + size > max_content)
 			return lx_err_set(e, LX_DATA, "a frame of over %llu bytes (--max-frame)", ULL(max_content));
 		if (end > max_content + max_content / 8 + (64u << 10))
 			return lx_err_set(e, LX_DATA, "a frame of over %llu encoded bytes (--max-frame)", ULL(max_content));
 		if (n < end + tail)
 			return more(s, end + tail);
 		s->raw = s->raw && type == 0;
-		s->content += size;
+		s->content += type == 2 ? 0 : size;
 		s->at = end;
 		s->blocks++;
 	}
@@ -418,7 +419,7 @@ void lx_mark_encode(struct lx_buf *out, enum lx_mark m, struct lx_span map)
 int lx_mark_decode(struct lx_span body, struct lx_span *map, struct lx_err *e)
 {
 	size_t len;
-	if (body.len < 4 || body.p[0] != 'l' || body.p[1] != 'x')
+	if (body.len < 3 || body.p[0] != 'l' || body.p[1] != 'x')
 		return lx_err_set(e, LX_DATA, "a skippable frame that is no mark of lx");
 	if (body.p[2] != LX_STREAM_VERSION)
 		return lx_err_set(e, LX_VERSION, "stream version %d: this build knows version %d only", body.p[2], LX_STREAM_VERSION);

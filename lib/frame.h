@@ -30,10 +30,11 @@ struct lx_scan {
 	struct lx_span body; /* SKIP: the payload */
 	bool raw;            /* FRAME: all blocks are raw */
 	bool checked;        /* FRAME: a content checksum follows */
-	size_t content;      /* FRAME, raw: decompressed bytes */
+	size_t content;      /* FRAME: decompressed bytes known without decoding; all of them when raw */
 	size_t first_block;  /* FRAME: offset of the first block header */
 	/* progress of a frame that is not whole yet, so that no block header is looked at twice */
 	size_t at, blocks;
+	uint32_t block_max;  /* the smaller of window and LX_BLOCK_MAX */
 	bool started;
 };
 

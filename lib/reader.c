@@ -173,6 +173,9 @@ static int missing_part(const struct lx_reader *r, struct lx_err *e)
 	if (!r->total_parts)
 		return lx_err_set(e, LX_DATA, "the last part of run %s is missing: %llu parts were read and none says how many there are",
 		                  r->plan.run, ULL(r->n_parts));
+	if (r->most_parts > r->total_parts)
+		return lx_err_set(e, LX_DATA, "part %llu of run %s, but there are only %llu", ULL(r->most_parts - 1), r->plan.run,
+		                  ULL(r->total_parts));
 	if (r->most_parts < r->total_parts)
 		return lx_err_set(e, LX_DATA, "part %llu of run %s is missing: there are %llu", ULL(r->most_parts), r->plan.run,
 		                  ULL(r->total_parts));
@@ -310,18 +313,24 @@ static int check_end_counts(struct lx_reader *r, struct lx_span map, struct lx_e
 	return 0;
 }
 
-static enum lx_event on_end(struct lx_reader *r, struct lx_span map, struct lx_err *e)
+/* The last part says how many there are: one more than its own number. */
+static int note_total(struct lx_reader *r, struct lx_span map, struct lx_err *e)
 {
 	uint64_t total;
+	if (!lx_map_get(map, "parts", 5).p)
+		return 0;
+	if (!lx_map_uint(map, "parts", &total) || !r->plan.has_part || total != r->plan.part + 1)
+		return bad(e, "end mark: a number of parts that is not its own part number plus 1");
+	r->total_parts = total;
+	return 0;
+}
+
+static enum lx_event on_end(struct lx_reader *r, struct lx_span map, struct lx_err *e)
+{
 	if (r->state != IN_SEGMENT)
 		return bad(e, "an end mark without a begin mark");
-	if (!r->skip_segment && check_end_counts(r, map, e) < 0)
+	if ((!r->skip_segment && check_end_counts(r, map, e) < 0) || note_total(r, map, e) < 0)
 		return LX_EV_ERROR;
-	if (lx_map_uint(map, "parts", &total)) {
-		if (!r->n_parts || (r->total_parts && r->total_parts != total) || total < r->most_parts)
-			return bad(e, "end mark: a number of parts that does not fit the parts read");
-		r->total_parts = total;
-	}
 	r->state = WANT_BEGIN;
 	r->segments++;
 	return r->skip_segment ? LX_EV_MORE : LX_EV_END;
