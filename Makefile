@@ -7,7 +7,7 @@
 
 VERSION  = 0.1.0
 PREFIX   = /usr/local
-SAN      =
+SAN     ?=
 B        = build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 comma   := ,
 

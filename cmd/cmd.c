@@ -13,6 +13,7 @@
 static const char *tool = "lx", *usage = "";
 static uint64_t start_ns;
 static struct lx_outfile to_file = { .fd = -1 }, stats_file = { .fd = -1 };
+static struct lx_trace trace_file = { .fd = -1 };
 
 /* ---- start ---- */
 
@@ -120,6 +121,17 @@ int cmd_output(struct cmd_common *c, struct lx_err *e)
 	return to_file.fd;
 }
 
+int cmd_trace(struct cmd_common *c, struct lx_trace **trace, struct lx_err *e)
+{
+	*trace = NULL;
+	if (!c->trace || c->check)
+		return 0;
+	if (trace_file.fd < 0 && lx_trace_open(&trace_file, c->trace, e) < 0)
+		return -1;
+	*trace = &trace_file;
+	return 0;
+}
+
 int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err *e)
 {
 	if (lx_io_is_terminal(0))
@@ -133,7 +145,7 @@ int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err
 		.level = c->level,
 		.check = c->check,
 	};
-	return sc->out < 0 ? -1 : 0;
+	return sc->out < 0 ? -1 : cmd_trace(c, &sc->trace, e);
 }
 
 /* ---- stats ---- */
@@ -260,6 +272,8 @@ static void finish_output(const struct cmd_common *c, struct lx_err *e)
 static void finish_stats(struct lx_err *e)
 {
 	struct lx_err own = LX_ERR_INIT;
+	if (trace_file.fd >= 0)
+		lx_trace_close(&trace_file, &own);
 	if (stats_file.fd >= 0)
 		lx_outfile_commit(&stats_file, &own);
 	take_reason(e, &own, "--stats");

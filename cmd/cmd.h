@@ -73,6 +73,8 @@ int cmd_output(struct cmd_common *c, struct lx_err *e);
  * a file, whose writer is long gone. (A command that reads files of its own clears e->upstream.) After a signal
  * that ends everything now no reason is printed: the death says it. */
 int cmd_finish(struct cmd_common *c, struct lx_err *e);
+/* The --trace file, opened by the first call; *trace is NULL without --trace. */
+int cmd_trace(struct cmd_common *c, struct lx_trace **trace, struct lx_err *e);
 /* Stage configuration from the shared options (in 0, out cmd_output); the rest of sc is zeroed. Refuses a terminal as stdin. */
 int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err *e);
 /* Add one JSON object, on one line, to the --stats file: the sums of the stage's run so far plus `more` (JSON members

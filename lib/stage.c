@@ -103,6 +103,18 @@ static enum lx_step start_waiting_run(struct lx_stage *s, struct lx_err *e)
 
 /* ---- passing on ---- */
 
+static void trace(const struct lx_stage *s, const char *event, const struct lx_rec *r)
+{
+	if (s->conf.trace)
+		lx_trace_event(s->conf.trace, event, s->plan.domains[r->domain].name, &r->id);
+}
+
+static void trace_answer(const struct lx_stage *s, const struct lx_rec *r)
+{
+	static const char *const events[LX_OUTCOMES] = { "present", "dropped", "failed", "suppressed" };
+	trace(s, events[r->outcome], r);
+}
+
 static int pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
 {
 	if (s->conf.out < 0)
@@ -114,7 +126,9 @@ static int pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
 	return lx_writer_full(&s->out) ? lx_writer_flush(&s->out, e) : 0;
 }
 
-static int pass_buf(struct lx_stage *s, struct lx_buf *b, bool learn, struct lx_err *e)
+enum pass { BARRED, ANSWER, EMIT };
+
+static int pass_buf(struct lx_stage *s, struct lx_buf *b, enum pass what, struct lx_err *e)
 {
 	struct lx_rec r;
 	size_t used;
@@ -122,7 +136,11 @@ static int pass_buf(struct lx_stage *s, struct lx_buf *b, bool learn, struct lx_
 		return -1;
 	if (lx_rec_parse(b->p, b->len, &s->conf.limits, &r, &used, e) < 0)
 		return lx_err_prefix(e, "a record being written");
-	if (learn && r.kind != LX_ITEM)
+	if (what == BARRED)
+		trace(s, "barred", &r);
+	if (what == ANSWER)
+		trace_answer(s, &r);
+	if (what != BARRED && r.kind != LX_ITEM)
 		lx_doom_learn(s->doom, &s->plan, &r);
 	int rc = s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
 	lx_buf_clear(b);
@@ -158,11 +176,12 @@ static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_er
 	as = barred(s, r, &cause, &fields);
 	if (as == LX_PRESENT) {
 		s->handed++;
+		trace(s, "take", r);
 		return LX_STEP_ITEM;
 	}
 	s->barred++;
 	lx_rec_gone(&s->scratch, r->domain, &r->id, as, cause, fields, r->key);
-	return pass_buf(s, &s->scratch, false, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
+	return pass_buf(s, &s->scratch, BARRED, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
 }
 
 /* Whether the frame at hand holds nothing this stage has to look at. */
@@ -280,18 +299,19 @@ int lx_stage_wait(struct lx_stage *s, struct lx_err *e)
 int lx_stage_put(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
 {
 	s->answered++;
+	trace_answer(s, r);
 	return pass(s, r, e);
 }
 
 int lx_stage_put_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e)
 {
 	s->answered++;
-	return pass_buf(s, b, true, e);
+	return pass_buf(s, b, ANSWER, e);
 }
 
 int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e)
 {
-	return pass_buf(s, b, true, e);
+	return pass_buf(s, b, EMIT, e);
 }
 
 int lx_stage_emit_item(struct lx_stage *s, uint32_t domain, struct lx_buf *head, struct lx_span payload, struct lx_err *e)

@@ -14,6 +14,7 @@
 
 #include "doom.h"
 #include "stream.h"
+#include "trace.h"
 
 enum lx_step {
 	LX_STEP_ERROR = -1,
@@ -37,6 +38,7 @@ struct lx_stage_conf {
 	bool take_all;      /* gather, sinks: every record is handed over, nothing is passed on or barred */
 	bool any_domain;    /* lx-cat: no work domain is looked for */
 	bool check;         /* stop after the begin marks (LX_CHECK) */
+	struct lx_trace *trace; /* --trace, or NULL */
 	/* At the begin mark of every run, with s->domain set: apply the stage's own operation to *p or
 	 * refuse. Called before anything else of the run is read. */
 	int (*plan)(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e);

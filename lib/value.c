@@ -310,15 +310,25 @@ void lx_pack_map(struct lx_buf *b, uint32_t n)
 	PACK(map, n);
 }
 
+void lx_pack_str_head(struct lx_buf *b, size_t n)
+{
+	PACK(str, n);
+}
+
+void lx_pack_bin_head(struct lx_buf *b, size_t n)
+{
+	PACK(bin, n);
+}
+
 void lx_pack_str(struct lx_buf *b, struct lx_span s)
 {
-	PACK(str, s.len);
+	lx_pack_str_head(b, s.len);
 	lx_buf_span(b, s);
 }
 
 void lx_pack_bin(struct lx_buf *b, struct lx_span s)
 {
-	PACK(bin, s.len);
+	lx_pack_bin_head(b, s.len);
 	lx_buf_span(b, s);
 }
 

@@ -84,6 +84,9 @@ void lx_pack_map(struct lx_buf *b, uint32_t n);
 void lx_pack_str(struct lx_buf *b, struct lx_span s);
 void lx_pack_bin(struct lx_buf *b, struct lx_span s);
 void lx_pack_ext(struct lx_buf *b, int8_t type, struct lx_span s);
+/* Only the head of a string or of bytes; n bytes follow. */
+void lx_pack_str_head(struct lx_buf *b, size_t n);
+void lx_pack_bin_head(struct lx_buf *b, size_t n);
 void lx_pack_cstr(struct lx_buf *b, const char *s);
 /* Bytes that came from outside (a path, a line, a key): str when they are UTF-8, else bin. */
 void lx_pack_text(struct lx_buf *b, struct lx_span s);
