@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+__extension__ typedef unsigned __int128 wide;
+
 /* ---- numbers ---- */
 
 /* A number's parts: mantissa digits without the point, and the power of ten they are times. */
@@ -104,6 +106,32 @@ static bool quick_double(const struct parts *t, double *v)
 	return true;
 }
 
+/* m * 10^e or m / 10^-e in 128 bits with the remainder as a sticky bit: 64 bits are left to round once, to 53. */
+static bool wide_double(const struct parts *t, double *v)
+{
+	if (!t->exact || !t->mantissa || t->exp10 < -19 || t->exp10 > 19)
+		return false;
+	uint64_t ten = 1;
+	for (int64_t i = t->exp10 < 0 ? -t->exp10 : t->exp10; i > 0; i--)
+		ten *= 10;
+	int shift = 0;
+	wide w = t->mantissa, rest = 0;
+	if (t->exp10 < 0) {
+		shift = 64 + __builtin_clzll(t->mantissa); /* the quotient has 64 bits or more */
+		w <<= shift;
+		rest = w % ten;
+		w /= ten;
+	} else {
+		w *= ten;
+	}
+	int over = w >> 64 ? 64 - __builtin_clzll((uint64_t)(w >> 64)) : 0;
+	rest |= w & (((wide)1 << over) - 1);
+	double m = (double)((uint64_t)(w >> over) | (rest != 0));
+	m = ldexp(m, over - shift);
+	*v = t->negative ? -m : m;
+	return true;
+}
+
 static double slow_double(const uint8_t *p, size_t len, struct lx_buf *scratch)
 {
 	lx_buf_clear(scratch);
@@ -124,7 +152,7 @@ const uint8_t *json_number(const uint8_t *p, const uint8_t *end, struct json_num
 		return behind;
 	}
 	n->kind = JSON_F64;
-	if (!quick_double(&t, &n->f))
+	if (!quick_double(&t, &n->f) && !wide_double(&t, &n->f))
 		n->f = slow_double(p, (size_t)(behind - p), scratch);
 	if (isinf(n->f) || (n->f == 0 && t.nonzero))
 		n->kind = JSON_TEXT;
