@@ -45,6 +45,9 @@ struct cmd_common {
 	{ 0, "tmpdir", LX_OPT_STR, &(c).tmpdir, 0, 0, NULL }, \
 	{ 0, "mem", LX_OPT_SIZE, &(c).mem, 1u << 20, 0, NULL }, \
 	{ 0, "compress", LX_OPT_CALL, &(c), 0, 0, cmd_compress }, \
+	CMD_LIMIT_OPTS(c)
+/* The limits alone, for commands that have only some of the others. */
+#define CMD_LIMIT_OPTS(c) \
 	{ 0, "max-record", LX_OPT_SIZE, &(c).limits.record, 1, 1ull << 32, NULL }, \
 	{ 0, "max-frame", LX_OPT_SIZE, &(c).limits.frame, 1, 1ull << 36, NULL }, \
 	{ 0, "max-depth", LX_OPT_CALL, &(c), 0, 0, cmd_max_depth }, \

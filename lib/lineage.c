@@ -528,7 +528,7 @@ int lx_plan_expand(struct lx_plan *p, const char *name, int parent, struct lx_to
 		                  name, LX_NAME_MAX);
 	if (find(p, name) >= 0)
 		return lx_err_set(e, LX_USAGE, "domain '%s' was opened before: give the new one another name (-d)", name);
-	if (p->domains[parent].gathered)
+	if (parent >= 0 && p->domains[parent].gathered)
 		return lx_err_set(e, LX_USAGE, "domain '%s' has been gathered: it cannot be expanded (--of)", p->domains[parent].name);
 	if (p->n_domains == LX_DOMAINS_MAX)
 		return lx_err_set(e, LX_USAGE, "more than %d domains", LX_DOMAINS_MAX);
