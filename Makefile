@@ -63,6 +63,8 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
+$(B)/bench/%: $(B)/tests/bench/%.o $(B)/libformats.a $(B)/liblx.a
+	$(link)
 
 submake = $(MAKE) -s --no-print-directory -j$(shell nproc)
 
@@ -80,7 +82,7 @@ demo:
 	@$(submake) all
 	@PATH='$(abspath $(B)/bin)':"$$PATH" examples/pdf-text.sh examples/data
 
-bench: all
+bench: all $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 	@tests/deps bench
 	@B='$(abspath $(B))' tests/bench/run
 
