@@ -67,11 +67,18 @@ void lx_pack_id(struct lx_buf *b, const struct lx_id *id)
 		lx_pack_uint(b, id->ord[i]);
 }
 
-/* The usual small unsigned integer costs a compare. */
+/* The usual unsigned integers of up to 16 bits cost a compare or two. */
 static inline int read_uint(struct lx_cur *c, uint64_t *out)
 {
-	if (c->p < c->end && *c->p <= 0x7f) {
+	ptrdiff_t left = c->end - c->p;
+	if (left > 0 && c->p[0] <= 0x7f) {
 		*out = *c->p++;
+		return 0;
+	}
+	if (left > 2 && (c->p[0] == 0xcc || c->p[0] == 0xcd)) {
+		bool two = c->p[0] == 0xcd;
+		*out = two ? (uint64_t)c->p[1] << 8 | c->p[2] : c->p[1];
+		c->p += two ? 3 : 2;
 		return 0;
 	}
 	struct lx_val v;
@@ -126,13 +133,15 @@ static int walk_failed(const struct parse *p, enum lx_walk w)
 }
 
 /* Walk one value that stands inside `outer` containers; remember where it lies. */
-static int take(struct parse *p, unsigned outer, struct lx_span *s)
+static inline int take(struct parse *p, unsigned outer, struct lx_span *s)
 {
-	size_t len;
-	unsigned depth = p->l->depth > outer ? p->l->depth - outer : 0;
-	enum lx_walk w = lx_val_walk(p->c.p, (size_t)(p->c.end - p->c.p), depth, &len);
-	if (w != LX_WALK_OK)
-		return walk_failed(p, w);
+	size_t left = (size_t)(p->c.end - p->c.p), len = left ? lx_val_quick(p->c.p, left) : 0;
+	if (!len) {
+		unsigned depth = p->l->depth > outer ? p->l->depth - outer : 0;
+		enum lx_walk w = lx_val_walk(p->c.p, left, depth, &len);
+		if (w != LX_WALK_OK)
+			return walk_failed(p, w);
+	}
 	if (s)
 		*s = (struct lx_span){ p->c.p, len };
 	p->c.p += len;
@@ -156,14 +165,27 @@ static int take_field(struct parse *p)
 	return take(p, 2, NULL);
 }
 
+/* Read the head of a container, which is one byte (`fix` + number of elements) as a rule. */
+static inline int take_container(struct parse *p, uint8_t fix, struct lx_val *v)
+{
+	const uint8_t *start = p->c.p;
+	size_t len;
+	if (start < p->c.end && (*start & 0xf0) == fix) {
+		v->type = fix == 0x80 ? LX_MAP : LX_ARRAY;
+		v->n = *p->c.p++ & 15;
+		return 0;
+	}
+	if (lx_val_read(&p->c, v) == 0)
+		return 0;
+	return walk_failed(p, lx_val_walk(start, (size_t)(p->c.end - start), p->l->depth, &len));
+}
+
 static int take_fields(struct parse *p, struct lx_span *fields)
 {
 	struct lx_val v;
 	const uint8_t *start = p->c.p;
-	if (lx_val_read(&p->c, &v) < 0) {
-		size_t len;
-		return walk_failed(p, lx_val_walk(start, (size_t)(p->c.end - start), p->l->depth, &len));
-	}
+	if (take_container(p, 0x80, &v) < 0)
+		return -1;
 	if (v.type != LX_MAP)
 		return bad(p->e, "fields are not a map");
 	if (p->l->depth < 2)
@@ -228,13 +250,10 @@ static int take_rest(struct parse *p, uint32_t n, struct lx_rec *r)
 
 static int take_head(struct parse *p, struct lx_rec *r, uint32_t *n)
 {
-	const uint8_t *start = p->c.p;
 	struct lx_val v;
 	uint64_t kind, domain;
-	if (lx_val_read(&p->c, &v) < 0) {
-		size_t len;
-		return walk_failed(p, lx_val_walk(start, (size_t)(p->c.end - start), p->l->depth, &len));
-	}
+	if (take_container(p, 0x90, &v) < 0)
+		return -1;
 	if (v.type != LX_ARRAY || v.n < 4)
 		return bad(p->e, "not an array of four elements or more");
 	if (read_uint(&p->c, &kind) < 0 || kind < LX_ITEM || kind > LX_CLOSE)

@@ -91,8 +91,9 @@ enum lx_walk lx_val_walk(const uint8_t *p, size_t n, unsigned max_depth, size_t 
 			left--;
 			if (p == end)
 				return LX_WALK_SHORT;
-			if (*p <= 0x7f || *p >= 0xe0) {
-				p++;
+			size_t quick = lx_val_quick(p, (size_t)(end - p));
+			if (quick) {
+				p += quick;
 				continue;
 			}
 			struct head h;

@@ -55,6 +55,24 @@ enum lx_walk { LX_WALK_OK, LX_WALK_SHORT, LX_WALK_DEPTH, LX_WALK_RESERVED /* the
  * elements than bytes are left is SHORT at once. */
 enum lx_walk lx_val_walk(const uint8_t *p, size_t n, unsigned max_depth, size_t *len);
 
+/* Length of the scalar at p (n bytes are there, at least one) where its first two bytes tell it, as they do for all that
+ * is small and usual; 0: look at it properly. */
+static inline size_t lx_val_quick(const uint8_t *p, size_t n)
+{
+	static const uint8_t fixed[16] = { 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 5, 9, 2, 3, 5, 9 }; /* 0xc0 .. 0xcf */
+	uint8_t c = p[0];
+	size_t len;
+	if (c <= 0x7f || c >= 0xe0)
+		return 1;
+	if (c >= 0xa0 && c <= 0xbf)
+		len = 1u + (c & 31);
+	else if ((c == 0xd9 || c == 0xc4) && n > 1)
+		len = 2u + p[1];
+	else
+		len = c >= 0xc0 && c <= 0xcf ? fixed[c & 15] : 0;
+	return len <= n ? len : 0;
+}
+
 /* Read the value at the cursor: 0, or -1 at the end or on malformed bytes. After a container the
  * cursor stands at its first element; after anything else, behind it. */
 int lx_val_read(struct lx_cur *c, struct lx_val *v);
