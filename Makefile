@@ -31,6 +31,7 @@ obj      = $(patsubst %.c,$(B)/%.o,$(wildcard $(1)))
 LIB_OBJ  = $(call obj,lib/*.c)
 TOOLS    = $(patsubst cmd/%.c,$(B)/bin/%,$(wildcard cmd/lx-*.c))
 UNITS    = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/unit/*.c tests/fuzz/*.c))
+BENCHES  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 LIBLX    = $(B)/liblx.a $(B)/liblx.so.0
 
 all: $(TOOLS) $(LIBLX)
@@ -62,6 +63,8 @@ $(B)/bin/%: $(B)/cmd/%.o $(B)/cmd/cmd.o $(B)/libformats.a $(B)/liblx.a
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libformats.a $(B)/liblx.a
+	$(link)
+$(B)/bench/%: $(B)/tests/bench/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
