@@ -47,7 +47,10 @@ struct lx_reader {
 	bool unparted;
 	char **runs;
 	size_t n_runs;
-	uint64_t segments;
+	uint64_t segments; /* of this source */
+
+	int (*next_source)(void *ctx, int *fd, const char **name, struct lx_err *e);
+	void *next_ctx;
 
 	struct lx_err broken;
 };
@@ -85,9 +88,20 @@ void lx_reader_free(struct lx_reader *r)
 	free(r);
 }
 
+void lx_reader_chain(struct lx_reader *r, int (*next)(void *ctx, int *fd, const char **name, struct lx_err *e), void *ctx)
+{
+	r->next_source = next;
+	r->next_ctx = ctx;
+}
+
 const struct lx_plan *lx_reader_plan(const struct lx_reader *r)
 {
 	return &r->plan;
+}
+
+uint64_t lx_reader_parts(const struct lx_reader *r)
+{
+	return r->total_parts;
 }
 
 const struct lx_hint *lx_reader_hint(const struct lx_reader *r)
@@ -553,10 +567,29 @@ static int finish_frame(struct lx_reader *r, struct lx_err *e)
 
 /* ---- events ---- */
 
+/* The source has ended well: go on with the next of a chain. 1, 0, -1. */
+static int change_source(struct lx_reader *r, struct lx_err *e)
+{
+	const char *name;
+	int got = r->next_source ? r->next_source(r->next_ctx, &r->fd, &name, e) : 0;
+	if (got <= 0)
+		return got;
+	free(r->name);
+	r->name = strdup(name);
+	if (!r->name)
+		return lx_err_sys(e, "%s", name);
+	r->eof = false;
+	r->offset = r->record = r->segments = 0;
+	return 1;
+}
+
 static enum lx_event on_eof(struct lx_reader *r, struct lx_err *e)
 {
 	bool nothing = r->offset == 0 && r->in.len == r->at;
 	if (r->state == WANT_BEGIN && r->in.len == r->at && r->segments) {
+		int more = change_source(r, e);
+		if (more)
+			return more < 0 ? LX_EV_ERROR : LX_EV_MORE;
 		if (end_of_run(r, e) < 0)
 			return LX_EV_ERROR;
 		r->state = AT_EOF;

@@ -52,6 +52,10 @@ struct lx_reader;
 /* `name` is what messages call the source ("stdin"). The fd is not closed. NULL with LX_SYSTEM. */
 struct lx_reader *lx_reader_new(int fd, const char *name, const struct lx_limits *l, struct lx_err *e);
 void lx_reader_free(struct lx_reader *r);
+/* Several sources, read as if joined end to end: when one has ended where a stream may end, `next` is asked for another
+ * descriptor, and what messages call it: 1; 0: there is none; -1. Each must hold a whole segment at least. The last
+ * one is not closed, nor those before it. */
+void lx_reader_chain(struct lx_reader *r, int (*next)(void *ctx, int *fd, const char **name, struct lx_err *e), void *ctx);
 
 /* One read(2), only after LX_EV_MORE. 1: bytes or end of file arrived; LX_IO_AGAIN; -1. May block: poll
  * first where that matters. */
@@ -64,6 +68,8 @@ enum lx_event lx_reader_wait(struct lx_reader *r, struct lx_err *e);
 
 /* Of the last BEGIN; valid until the next. */
 const struct lx_plan *lx_reader_plan(const struct lx_reader *r);
+/* Number of parts of the run, once the end mark that says it was read; else 0. */
+uint64_t lx_reader_parts(const struct lx_reader *r);
 /* Of the last FRAME (NULL: it had none) or HINT. */
 const struct lx_hint *lx_reader_hint(const struct lx_reader *r);
 /* Next record of the frame at hand: 1, 0 at its end, -1. Views stay valid until the next lx_reader_next. */
