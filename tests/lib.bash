@@ -127,6 +127,7 @@ stage_full() {
 stage_gone() {
 	local in=$1 got=0
 	shift
+	rm -f .gone
 	mkfifo .gone
 	exec 9<>.gone 8>.gone 9<&- # a pipe whose reader has left
 	"$@" <"$in" >&8 2>err 3>&- || got=$?

@@ -69,7 +69,7 @@ cause() { lx-cat --canonical "$@" | jq -r "select(.[0] == 3 and .[4] == 2) | .[5
 	field=type run cause out.lx
 	assert_output exit
 	field=message run cause out.lx
-	assert_output 'no good'
+	assert_output 'exit status 3: no good'
 }
 
 @test "lx-expand: lx-fail in the command gives type, message and scope" {
