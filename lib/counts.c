@@ -9,14 +9,6 @@ void lx_counts_add(struct lx_counts *to, const struct lx_counts *more)
 	}
 }
 
-void lx_counts_rec(struct lx_counts *c, const struct lx_rec *r)
-{
-	if (r->kind == LX_CLOSE)
-		c->closes[r->domain]++;
-	else
-		c->items[r->domain][r->outcome]++;
-}
-
 uint64_t lx_counts_items(const struct lx_counts *c, int domain)
 {
 	uint64_t n = 0;

@@ -67,7 +67,6 @@ void lx_pack_id(struct lx_buf *b, const struct lx_id *id)
 		lx_pack_uint(b, id->ord[i]);
 }
 
-/* The usual unsigned integers of up to 16 bits cost a compare or two. */
 static inline int read_uint(struct lx_cur *c, uint64_t *out)
 {
 	ptrdiff_t left = c->end - c->p;
@@ -75,10 +74,13 @@ static inline int read_uint(struct lx_cur *c, uint64_t *out)
 		*out = *c->p++;
 		return 0;
 	}
-	if (left > 2 && (c->p[0] == 0xcc || c->p[0] == 0xcd)) {
-		bool two = c->p[0] == 0xcd;
-		*out = two ? (uint64_t)c->p[1] << 8 | c->p[2] : c->p[1];
-		c->p += two ? 3 : 2;
+	unsigned width = left > 0 ? c->p[0] - 0xccu : 4, n = 1u << (width & 3);
+	if (width < 4 && left > n) { /* uint 8 to uint 64 */
+		uint64_t v = 0;
+		for (unsigned i = 1; i <= n; i++)
+			v = v << 8 | c->p[i];
+		*out = v;
+		c->p += 1 + n;
 		return 0;
 	}
 	struct lx_val v;
@@ -148,14 +150,25 @@ static inline int take(struct parse *p, unsigned outer, struct lx_span *s)
 	return 0;
 }
 
-/* One field: the usual short name is stepped over, anything else is looked at properly. */
+/* Step over at most n fields whose name and value are short and usual; how many. */
+static inline uint32_t step_over(struct parse *parse, uint32_t n)
+{
+	const uint8_t *p = parse->c.p, *end = parse->c.end;
+	uint32_t i = 0;
+	for (; i < n && p < end && (*p & 0xe0) == 0xa0; i++) {
+		const uint8_t *value = p + 1 + (*p & 31);
+		size_t len = value < end ? lx_val_quick(value, (size_t)(end - value)) : 0;
+		if (!len)
+			break;
+		p = value + len;
+	}
+	parse->c.p = p;
+	return i;
+}
+
+/* One field, whatever it is. */
 static int take_field(struct parse *p)
 {
-	uint8_t c = p->c.p < p->c.end ? *p->c.p : 0;
-	if (c >= 0xa0 && c <= 0xbf && p->c.end - p->c.p > (c & 31)) {
-		p->c.p += 1 + (c & 31);
-		return take(p, 2, NULL);
-	}
 	struct lx_span name;
 	struct lx_val v;
 	if (take(p, 2, &name) < 0)
@@ -165,7 +178,6 @@ static int take_field(struct parse *p)
 	return take(p, 2, NULL);
 }
 
-/* Read the head of a container, which is one byte (`fix` + number of elements) as a rule. */
 static inline int take_container(struct parse *p, uint8_t fix, struct lx_val *v)
 {
 	const uint8_t *start = p->c.p;
@@ -192,7 +204,7 @@ static int take_fields(struct parse *p, struct lx_span *fields)
 		return walk_failed(p, LX_WALK_DEPTH);
 	if (v.n > p->l->fields)
 		return lx_err_set(p->e, LX_DATA, "%u fields, over %u (--max-fields)", v.n, p->l->fields);
-	for (uint32_t i = 0; i < v.n; i++)
+	for (uint32_t i = step_over(p, v.n); i < v.n; i += 1 + step_over(p, v.n - i - 1))
 		if (take_field(p) < 0)
 			return -1;
 	*fields = (struct lx_span){ start, (size_t)(p->c.p - start) };

@@ -26,7 +26,13 @@ struct lx_counts {
 	uint64_t closes[LX_DOMAINS_MAX];
 };
 void lx_counts_add(struct lx_counts *to, const struct lx_counts *more);
-void lx_counts_rec(struct lx_counts *c, const struct lx_rec *r);
+static inline void lx_counts_rec(struct lx_counts *c, const struct lx_rec *r)
+{
+	if (r->kind == LX_CLOSE)
+		c->closes[r->domain]++;
+	else
+		c->items[r->domain][r->outcome]++;
+}
 uint64_t lx_counts_items(const struct lx_counts *c, int domain); /* all outcomes */
 
 /* A hint: what the next frame holds, or (no frame announced) a beat or barriers. */
@@ -83,7 +89,7 @@ const struct lx_counts *lx_reader_counts(const struct lx_reader *r);
 /* Where the reader is, for messages: "stdin: record 4127 at 0x9f3a10". */
 void lx_reader_where(const struct lx_reader *r, char *out, size_t size);
 
-#define LX_WRITER_REF_MIN (16u << 10) /* bytes: what is smaller is copied even where it may be referenced */
+#define LX_WRITER_REF_MIN (16u << 10) /* bytes: a payload that is smaller is copied by lx_writer_add_item */
 
 struct lx_piece;
 
@@ -118,7 +124,8 @@ void lx_writer_release(struct lx_writer *w);
 int lx_writer_begin(struct lx_writer *w, const struct lx_plan *p, struct lx_err *e);
 /* Append one whole encoded record; copied. Refuses records over the limits the way a reader would. */
 int lx_writer_add(struct lx_writer *w, const struct lx_rec *r, struct lx_err *e);
-/* The same without copying large bytes: r->raw must stay where it is until the frame is closed. */
+/* The same without copying: r->raw must stay where it is until the frame is closed. Records that follow each other there
+ * are written from where they lie. */
 int lx_writer_add_ref(struct lx_writer *w, const struct lx_rec *r, struct lx_err *e);
 /* Append a present item that is not a root and whose bytes are `head` followed by `payload`; the payload is
  * not copied and must stay where it is until the frame is closed. */

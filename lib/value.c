@@ -1,15 +1,31 @@
 #include "value.h"
 
+#include <endian.h>
 #include <msgpack.h>
 
 /* ---- reading ---- */
 
-static uint64_t be(const uint8_t *p, unsigned n)
+/* Big-endian, of 0, 1, 2, 4 or 8 bytes. */
+static inline uint64_t be(const uint8_t *p, unsigned n)
 {
-	uint64_t v = 0;
-	for (unsigned i = 0; i < n; i++)
-		v = v << 8 | p[i];
-	return v;
+	uint16_t two;
+	uint32_t four;
+	uint64_t eight;
+	switch (n) {
+	case 1:
+		return *p;
+	case 2:
+		memcpy(&two, p, 2);
+		return be16toh(two);
+	case 4:
+		memcpy(&four, p, 4);
+		return be32toh(four);
+	case 8:
+		memcpy(&eight, p, 8);
+		return be64toh(eight);
+	default:
+		return 0;
+	}
 }
 
 /* The head of one value: what it is, how many bytes of head and of body, how many elements follow. */
@@ -141,9 +157,40 @@ static void read_float(struct lx_val *v, const uint8_t *p)
 	}
 }
 
+/* The usual small values; false: look properly. */
+static inline bool read_quick(struct lx_cur *c, struct lx_val *v)
+{
+	uint8_t first = c->p[0];
+	size_t left = (size_t)(c->end - c->p) - 1;
+	v->ext = 0;
+	v->n = 0;
+	if (first <= 0x7f) {
+		v->type = LX_UINT;
+		v->u = first;
+		c->p++;
+		return true;
+	}
+	if (first == 0xcb && left >= 8) {
+		uint64_t bits = be(c->p + 1, 8);
+		v->type = LX_F64;
+		memcpy(&v->f, &bits, 8);
+		c->p += 9;
+		return true;
+	}
+	unsigned n = first & 31;
+	if ((first & 0xe0) != 0xa0 || left < n)
+		return false;
+	v->type = LX_STR;
+	v->s = (struct lx_span){ c->p + 1, n };
+	c->p += 1 + n;
+	return true;
+}
+
 int lx_val_read(struct lx_cur *c, struct lx_val *v)
 {
 	struct head h;
+	if (c->p < c->end && read_quick(c, v))
+		return 0;
 	if (c->p >= c->end || read_head(c->p, (size_t)(c->end - c->p), &h) != LX_WALK_OK)
 		return -1;
 	const uint8_t *body = c->p + h.size;
@@ -208,21 +255,42 @@ int lx_val_from(struct lx_span s, struct lx_val *v)
 	return v->type == LX_ARRAY || v->type == LX_MAP || c.p == c.end ? 0 : -1;
 }
 
+/* The key of a pair, as a view; its bytes are stepped over. p == NULL: it is no str. -1: it cannot be read. */
+static inline int take_key(struct lx_cur *c, struct lx_span *key)
+{
+	struct lx_val k;
+	size_t left = (size_t)(c->end - c->p);
+	if (left && (c->p[0] & 0xe0) == 0xa0 && left > (c->p[0] & 31u)) {
+		*key = (struct lx_span){ c->p + 1, c->p[0] & 31u };
+		c->p += 1 + key->len;
+		return 0;
+	}
+	if (lx_val_read(c, &k) < 0 || k.type == LX_ARRAY || k.type == LX_MAP)
+		return -1;
+	*key = k.type == LX_STR ? k.s : (struct lx_span){ 0 };
+	return 0;
+}
+
 struct lx_span lx_map_get(struct lx_span map, const char *key, size_t key_len)
 {
 	struct lx_cur c = lx_cur(map);
-	struct lx_val head;
-	if (!map.p || lx_val_read(&c, &head) < 0 || head.type != LX_MAP)
+	struct lx_val head = { .type = LX_MAP };
+	if (!map.p || !map.len)
+		return (struct lx_span){ 0 };
+	if ((*c.p & 0xf0) == 0x80)
+		head.n = *c.p++ & 15;
+	else if (lx_val_read(&c, &head) < 0 || head.type != LX_MAP)
 		return (struct lx_span){ 0 };
 	for (uint32_t i = 0; i < head.n; i++) {
-		struct lx_val k;
-		struct lx_span v;
-		if (lx_val_read(&c, &k) < 0)
+		struct lx_span k, v;
+		if (take_key(&c, &k) < 0)
 			break;
-		bool found = k.type == LX_STR && k.s.len == key_len && memcmp(k.s.p, key, key_len) == 0;
-		if ((k.type == LX_ARRAY || k.type == LX_MAP) || lx_val_skip(&c, &v) < 0)
+		size_t len = c.p < c.end ? lx_val_quick(c.p, (size_t)(c.end - c.p)) : 0;
+		v = (struct lx_span){ c.p, len };
+		c.p += len;
+		if (!len && lx_val_skip(&c, &v) < 0)
 			break;
-		if (found)
+		if (k.p && k.len == key_len && memcmp(k.p, key, key_len) == 0)
 			return v;
 	}
 	return (struct lx_span){ 0 };

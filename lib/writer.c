@@ -118,21 +118,9 @@ static struct lx_piece *new_piece(struct lx_writer *w, struct lx_err *e)
 	return &w->pieces[w->n_pieces++];
 }
 
-static int append(struct lx_writer *w, struct lx_span s, bool ref, struct lx_err *e)
+static int append_copy(struct lx_writer *w, struct lx_span s, struct lx_err *e)
 {
 	struct lx_piece *last = w->n_pieces ? &w->pieces[w->n_pieces - 1] : NULL;
-	if (ref && s.len >= LX_WRITER_REF_MIN) {
-		/* Neighbours in the reader's frame stay one piece. */
-		if (last && last->ref && last->ref + last->len == s.p) {
-			last->len += s.len;
-			return 0;
-		}
-		struct lx_piece *p = new_piece(w, e);
-		if (!p)
-			return -1;
-		*p = (struct lx_piece){ s.p, 0, s.len };
-		return 0;
-	}
 	size_t off = w->frame.len;
 	lx_buf_span(&w->frame, s);
 	if (w->frame.failed)
@@ -145,6 +133,36 @@ static int append(struct lx_writer *w, struct lx_span s, bool ref, struct lx_err
 	if (!p)
 		return -1;
 	*p = (struct lx_piece){ NULL, off, s.len };
+	return 0;
+}
+
+/* Nothing follows the last piece where it lies: if it is small, it is copied to the others. */
+static int settle_last(struct lx_writer *w, struct lx_err *e)
+{
+	struct lx_piece *last = w->n_pieces ? &w->pieces[w->n_pieces - 1] : NULL;
+	if (!last || !last->ref || last->len >= LX_WRITER_REF_MIN)
+		return 0;
+	struct lx_span s = { last->ref, last->len };
+	w->n_pieces--;
+	return append_copy(w, s, e);
+}
+
+static int append(struct lx_writer *w, struct lx_span s, bool ref, struct lx_err *e)
+{
+	struct lx_piece *last = w->n_pieces ? &w->pieces[w->n_pieces - 1] : NULL;
+	/* Neighbours in the reader's frame stay one piece. */
+	if (ref && last && last->ref && last->ref + last->len == s.p) {
+		last->len += s.len;
+		return 0;
+	}
+	if (settle_last(w, e) < 0)
+		return -1;
+	if (!ref)
+		return append_copy(w, s, e);
+	struct lx_piece *p = new_piece(w, e);
+	if (!p)
+		return -1;
+	*p = (struct lx_piece){ s.p, 0, s.len };
 	return 0;
 }
 
@@ -181,7 +199,8 @@ static int add(struct lx_writer *w, const struct lx_rec *r, bool ref, struct lx_
 
 int lx_writer_add_item(struct lx_writer *w, uint32_t domain, struct lx_span head, struct lx_span payload, struct lx_err *e)
 {
-	if (make_room(w, head.len + payload.len, e) < 0 || append(w, head, false, e) < 0 || append(w, payload, true, e) < 0)
+	if (make_room(w, head.len + payload.len, e) < 0 || append(w, head, false, e) < 0 ||
+	    append(w, payload, payload.len >= LX_WRITER_REF_MIN, e) < 0)
 		return -1;
 	w->bytes += head.len + payload.len;
 	w->records++;
