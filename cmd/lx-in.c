@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 #include "io.h"
+#include "item.h"
 #include "json.h"
 #include "sig.h"
 
@@ -68,7 +69,8 @@ static struct {
 	uint64_t n;            /* items made: the next ordinal */
 	struct input in;
 	struct lx_json json;
-	struct lx_buf name, data, fields, edited, key, record, cause;
+	struct lx_item_text text;
+	struct lx_buf name, data, fields, key, record, cause;
 } s;
 
 /* ---- items ---- */
@@ -219,50 +221,12 @@ static int on_text(struct lx_span line, struct lx_span key, struct lx_err *e)
 	return put_item(lx_buf_view(&s.fields), key_field ? text_value(&s.key, line) : key, e);
 }
 
-/* Whether the value of a member `lx` is what lx-out writes there. */
-static bool is_from_out(struct lx_span lx)
-{
-	static const char *const names[] = { "id", "key", "outcome", "cause", "fields" };
-	struct lx_cur c = lx_cur(lx);
-	struct lx_val v, k;
-	if (!lx.p || lx_val_from(lx, &v) < 0 || v.type != LX_MAP || lx_val_read(&c, &v) < 0)
-		return false;
-	for (uint32_t i = 0; i < v.n; i++) {
-		bool known = false;
-		if (lx_val_read(&c, &k) < 0 || k.type != LX_STR || lx_val_skip(&c, NULL) < 0)
-			return false;
-		for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)
-			known = known || lx_span_eq(k.s, lx_span_str(names[n]));
-		if (!known)
-			return false;
-	}
-	return lx_val_from(lx_map_get(lx, "id", 2), &v) == 0 && v.type == LX_ARRAY;
-}
-
-/* Take our member out of a line of lx-out: it holds the key, and the fields where they had no room beside it. */
-static int from_out(struct lx_span lx, struct lx_span *fields, struct lx_span *key, struct lx_err *e)
-{
-	struct lx_edit gone = { .name = lx_span_str("lx") };
-	struct lx_span own_key = lx_map_get(lx, "key", 3), own_fields = lx_map_get(lx, "fields", 6);
-	if (own_key.p)
-		*key = own_key;
-	if (own_fields.p) {
-		*fields = own_fields;
-		return 0;
-	}
-	lx_buf_clear(&s.edited);
-	if (lx_fields_edit(&s.edited, *fields, &gone, 1, &common.limits, e) < 0 || lx_buf_check(&s.edited, e) < 0)
-		return -1;
-	*fields = lx_buf_view(&s.edited);
-	return 0;
-}
-
 static int put_object(struct lx_span fields, struct lx_span key, struct lx_err *e)
 {
-	struct lx_span lx = plain ? (struct lx_span){ 0 } : lx_map_get(fields, "lx", 2);
-	struct lx_err own = LX_ERR_INIT;
-	if (is_from_out(lx) && from_out(lx, &fields, &key, &own) < 0)
-		return put_failed("oversize", own.msg, (struct lx_span){ 0 }, key, e);
+	struct lx_span own_key = { 0 };
+	if (!plain && lx_item_read(&s.text, fields, &fields, &own_key, e) < 0)
+		return -1;
+	key = own_key.p ? own_key : key;
 	if (!key_field)
 		return put_item(fields, key, e);
 	struct lx_span named = lx_map_get(fields, key_field, strlen(key_field));
@@ -521,13 +485,14 @@ static int run(char **operands, struct lx_err *e)
 
 static void release(void)
 {
-	struct lx_buf *bufs[] = { &s.name, &s.data, &s.fields, &s.edited, &s.key, &s.record, &s.cause, &s.in.buf };
+	struct lx_buf *bufs[] = { &s.name, &s.data, &s.fields, &s.key, &s.record, &s.cause, &s.in.buf };
 	for (size_t i = 0; i < sizeof(bufs) / sizeof(*bufs); i++)
 		lx_buf_free(bufs[i]);
 	if (s.stage.out.codec)
 		lx_writer_release(&s.stage.out);
 	lx_plan_free(&s.stage.plan);
 	lx_json_release(&s.json);
+	lx_item_text_free(&s.text);
 	XXH64_freeState(s.in.sum);
 }
 
