@@ -275,6 +275,7 @@ struct lx_worker_view {
 	uint64_t answered;     /* ever */
 	uint32_t strikes, losses;
 	bool reserved;         /* gets nothing until it is empty, then a recovered batch */
+	bool hopeless;         /* lost with its host too often; tried again, but not counted on */
 };
 struct lx_worker_view lx_sched_view(const struct lx_sched *s, int w);
 
