@@ -89,7 +89,12 @@ static void pack_lx(struct lx_buf *b, const struct lx_plan *p, const struct lx_r
 	bool gone = r->outcome != LX_PRESENT;
 	bool cause = gone && r->cause.p && lx_cause_read(r->cause, &c) == 0 && c.anchor_domain < (uint32_t)p->n_domains &&
 	             c.origin_domain < (uint32_t)p->n_domains;
-	lx_pack_map(b, 1 + (r->key.p != NULL) + gone + cause + (inside.p != NULL));
+	bool below = r->domain > 0 && r->domain < (uint32_t)p->n_domains;
+	lx_pack_map(b, 1 + below + (r->key.p != NULL) + gone + cause + (inside.p != NULL));
+	if (below) {
+		lx_pack_cstr(b, "domain");
+		lx_pack_cstr(b, p->domains[r->domain].name);
+	}
 	lx_pack_cstr(b, "id");
 	lx_buf_span(b, r->id_raw);
 	if (r->key.p) {
@@ -142,7 +147,7 @@ int lx_item_write(struct lx_buf *out, struct lx_item_text *t, const struct lx_pl
 /* Whether the value of a member `lx` is what lx_item_write puts there, and not some field of the user's. */
 static bool is_ours(struct lx_span lx)
 {
-	static const char *const names[] = { "id", "key", "outcome", "cause", "fields" };
+	static const char *const names[] = { "domain", "id", "key", "outcome", "cause", "fields" };
 	struct lx_cur at;
 	struct lx_val k;
 	uint32_t n = pairs(lx, &at);

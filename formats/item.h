@@ -5,9 +5,9 @@
  *      "where":"page 7","anchor":["doc",[1]],"origin":["page",[1,6]],"stage":"lx-map"}},"path":"b.pdf"}
  *
  * Member `lx` is ours and comes first, the fields stand beside it. Where they cannot (a field is named lx, a name is no
- * UTF-8 or comes twice) all of them stand in its member `fields`. Only root items have a key. outcome and cause are there
- * when the item is not present; anchor and origin name their domain, and `where` says in words where below the item the
- * cause lies, counting from 1. Values are written as in json.h.
+ * UTF-8 or comes twice) all of them stand in its member `fields`. Root items have a key, others say their `domain`.
+ * outcome and cause are there when the item is not present; anchor and origin name their domain, and `where` says in
+ * words where below the item the cause lies, counting from 1. Values are written as in json.h.
  */
 #ifndef LX_ITEM_H
 #define LX_ITEM_H
