@@ -429,5 +429,10 @@ int lx_mark_decode(struct lx_span body, struct lx_span *map, struct lx_err *e)
 	if (lx_val_walk(map->p, map->len, 32, &len) != LX_WALK_OK || len != map->len || lx_val_read(&c, &v) < 0 ||
 	    v.type != LX_MAP)
 		return lx_err_set(e, LX_DATA, "a mark that does not hold one whole map");
+	for (uint32_t i = v.n; i; i--) {
+		if (lx_val_read(&c, &v) < 0 || v.type != LX_STR)
+			return lx_err_set(e, LX_DATA, "a mark with a key that is no string");
+		lx_val_skip(&c, NULL);
+	}
 	return 0;
 }

@@ -220,7 +220,7 @@ static bool good_name(struct lx_span s)
 static bool get_cstr(struct lx_span map, const char *key, char *out, size_t size)
 {
 	struct lx_span s;
-	if (!lx_map_bytes(map, key, &s) || s.len >= size || memchr(s.p, 0, s.len))
+	if (!lx_map_str(map, key, &s) || s.len >= size || memchr(s.p, 0, s.len))
 		return false;
 	memcpy(out, s.p, s.len);
 	out[s.len] = '\0';
@@ -293,8 +293,10 @@ static int read_tolerance(struct lx_domain *d, struct lx_span map, struct lx_err
 {
 	struct lx_span t = lx_map_get(map, "tolerance", 9);
 	d->tolerance.percent = lx_map_uint(t, "percent", &d->tolerance.n);
+	if (t.p && d->tolerance.percent == (lx_map_get(t, "n", 1).p != NULL))
+		return bad(e, "a tolerance is not one of n and percent");
 	if (t.p && !d->tolerance.percent && !lx_map_uint(t, "n", &d->tolerance.n))
-		return bad(e, "a tolerance is neither n nor percent");
+		return bad(e, "a tolerance is not an unsigned integer");
 	if (d->tolerance.percent && d->tolerance.n > 10000)
 		return bad(e, "a tolerance over 100 percent");
 	return 0;
@@ -303,11 +305,12 @@ static int read_tolerance(struct lx_domain *d, struct lx_span map, struct lx_err
 /* Its parent stands before it, and its items' ids are not too long. */
 static int read_parent(struct lx_plan *p, int i, struct lx_span map, struct lx_err *e)
 {
+	struct lx_val v;
 	uint64_t parent;
 	int levels = 1;
 	p->domains[i].parent = -1;
 	if (i == 0)
-		return 0;
+		return lx_val_from(lx_map_get(map, "parent", 6), &v) < 0 || v.type != LX_NIL ? bad(e, "the first domain's parent is not nil") : 0;
 	if (!lx_map_uint(map, "parent", &parent) || parent >= (uint64_t)i)
 		return bad(e, "a domain's parent does not stand before it: no tree with one root");
 	p->domains[i].parent = (int)parent;
@@ -321,7 +324,7 @@ static int read_domain(struct lx_plan *p, int i, struct lx_span map, struct lx_e
 	struct lx_domain *d = &p->domains[i];
 	struct lx_span name;
 	char state[16];
-	if (!lx_map_bytes(map, "name", &name) || !good_name(name))
+	if (!lx_map_str(map, "name", &name) || !good_name(name))
 		return bad(e, "a domain's name is missing or not of the allowed form");
 	memcpy(d->name, name.p, name.len);
 	for (int k = 0; k < i; k++)

@@ -354,8 +354,8 @@ static enum lx_event on_abort(struct lx_span map, struct lx_err *e)
 {
 	uint64_t code;
 	struct lx_span stage, message;
-	if (!lx_map_uint(map, "code", &code) || code < LX_USAGE || code > LX_TIMEOUT || !lx_map_bytes(map, "stage", &stage) ||
-	    !lx_map_bytes(map, "message", &message))
+	if (!lx_map_uint(map, "code", &code) || code < LX_USAGE || code > LX_TIMEOUT || !lx_map_str(map, "stage", &stage) ||
+	    !lx_map_str(map, "message", &message))
 		return bad(e, "abort mark: code, stage or message is missing");
 	lx_err_set(e, (int)code, "%.*s", (int)(message.len < LX_ERR_MAX ? message.len : LX_ERR_MAX), (const char *)message.p);
 	snprintf(e->stage, sizeof(e->stage), "%.*s", (int)(stage.len < 63 ? stage.len : 63), (const char *)stage.p);
@@ -367,16 +367,42 @@ static int read_hint_counts(struct lx_reader *r, struct lx_span s, struct lx_err
 {
 	struct lx_cur c = lx_cur(s);
 	struct lx_val v;
-	uint64_t row[LX_OUTCOMES + 2];
+	uint64_t row[LX_OUTCOMES + 2], least = 0;
 	if (lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY || v.n > LX_DOMAINS_MAX)
 		return bad(e, "hint: counts are not an array of rows");
-	for (uint32_t i = 0; i < v.n; i++) {
+	for (uint32_t i = 0; i < v.n; i++, least = row[0] + 1) {
 		if (read_uints(&c, row, LX_OUTCOMES + 2) < 0 || row[0] >= (uint64_t)r->plan.n_domains)
 			return bad(e, "hint: a row of counts is not a domain and five unsigned integers");
+		if (row[0] < least)
+			return bad(e, "hint: the rows of counts are not in the order of domains");
 		memcpy(r->hint.counts.items[row[0]], row + 1, sizeof(r->hint.counts.items[0]));
 		r->hint.counts.closes[row[0]] = row[LX_OUTCOMES + 1];
 	}
 	return 0;
+}
+
+static bool fits_tree(const struct lx_reader *r, uint32_t domain, const struct lx_id *id)
+{
+	return domain < (uint32_t)r->plan.n_domains && id->n == (uint32_t)r->depth[domain];
+}
+
+/* An array of [domain, id]; kept, since the bytes of the mark are given up before the caller looks. */
+static int read_bars(struct lx_reader *r, struct lx_span bars, struct lx_err *e)
+{
+	struct lx_cur c = lx_cur(bars);
+	struct lx_val v, domain;
+	struct lx_id id;
+	if (lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY)
+		return bad(e, "hint: bars are not an array");
+	for (uint32_t i = v.n; i; i--)
+		if (lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY || v.n != 2 || lx_val_read(&c, &domain) < 0 ||
+		    domain.type != LX_UINT || lx_id_read(&c, LX_ID_MAX, &id) < 0 || domain.u > UINT32_MAX ||
+		    !fits_tree(r, (uint32_t)domain.u, &id))
+			return bad(e, "hint: a bar is not a domain and an id of it");
+	lx_buf_clear(&r->bars);
+	lx_buf_span(&r->bars, bars);
+	r->hint.bars = lx_buf_view(&r->bars);
+	return lx_buf_check(&r->bars, e);
 }
 
 static enum lx_event on_hint(struct lx_reader *r, struct lx_span map, struct lx_err *e)
@@ -392,14 +418,8 @@ static enum lx_event on_hint(struct lx_reader *r, struct lx_span map, struct lx_
 		r->hint.wide = lx_val_from(lx_map_get(map, "wide", 4), &v) == 0 && v.type == LX_BOOL && v.b;
 		return read_hint_counts(r, counts, e) < 0 ? LX_EV_ERROR : LX_EV_MORE;
 	}
-	/* The bytes of the mark are given up before the caller looks. */
-	lx_buf_clear(&r->bars);
-	if (bars.p) {
-		lx_buf_span(&r->bars, bars);
-		if (lx_buf_check(&r->bars, e) < 0)
-			return LX_EV_ERROR;
-		r->hint.bars = lx_buf_view(&r->bars);
-	}
+	if (bars.p && read_bars(r, bars, e) < 0)
+		return LX_EV_ERROR;
 	return r->skip_segment ? LX_EV_MORE : LX_EV_HINT;
 }
 
@@ -468,11 +488,6 @@ static int open_frame(struct lx_reader *r, struct lx_err *e)
 		r->in_frame.closes[d] = 0;
 	}
 	return 0;
-}
-
-static bool fits_tree(const struct lx_reader *r, uint32_t domain, const struct lx_id *id)
-{
-	return domain < (uint32_t)r->plan.n_domains && id->n == (uint32_t)r->depth[domain];
 }
 
 static int check_cause(struct lx_reader *r, const struct lx_rec *rec, struct lx_err *e)

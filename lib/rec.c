@@ -238,7 +238,7 @@ static int take_cause(struct parse *p, struct lx_rec *r)
 		return bad(p->e, "a cause for what is present");
 	if (take(p, 1, &r->cause) < 0)
 		return -1;
-	return lx_cause_read(r->cause, &cause) < 0 ? bad(p->e, "the cause lacks type, message, anchor or origin") : 0;
+	return lx_cause_read(r->cause, &cause) < 0 ? bad(p->e, "the cause lacks type, message, anchor or origin, or has one of a wrong type") : 0;
 }
 
 /* Everything behind kind, domain and id. */
@@ -400,18 +400,26 @@ static int read_where(struct lx_span map, const char *name, uint32_t *domain, st
 	return 0;
 }
 
+/* Absent is fine, another type is not. */
+static bool optional_str(struct lx_span map, const char *key, struct lx_span *out)
+{
+	return lx_map_str(map, key, out) || !lx_map_get(map, key, strlen(key)).p;
+}
+
+static bool optional_uint(struct lx_span map, const char *key, uint64_t *out)
+{
+	return lx_map_uint(map, key, out) || !lx_map_get(map, key, strlen(key)).p;
+}
+
 int lx_cause_read(struct lx_span s, struct lx_cause *c)
 {
 	memset(c, 0, sizeof(*c));
-	if (!lx_map_bytes(s, "type", &c->type) || !lx_map_bytes(s, "message", &c->message) ||
+	if (!lx_map_str(s, "type", &c->type) || !lx_map_str(s, "message", &c->message) ||
 	    read_where(s, "anchor", &c->anchor_domain, &c->anchor) < 0 ||
 	    read_where(s, "origin", &c->origin_domain, &c->origin) < 0)
 		return -1;
-	lx_map_bytes(s, "stage", &c->stage);
-	lx_map_bytes(s, "host", &c->host);
-	lx_map_uint(s, "attempt", &c->attempt);
-	lx_map_uint(s, "elapsed", &c->elapsed_ms);
-	return 0;
+	return optional_str(s, "stage", &c->stage) && optional_str(s, "host", &c->host) &&
+	       optional_uint(s, "attempt", &c->attempt) && optional_uint(s, "elapsed", &c->elapsed_ms) ? 0 : -1;
 }
 
 /* ---- editing ---- */

@@ -305,10 +305,10 @@ bool lx_map_uint(struct lx_span map, const char *key, uint64_t *out)
 	return true;
 }
 
-bool lx_map_bytes(struct lx_span map, const char *key, struct lx_span *out)
+bool lx_map_str(struct lx_span map, const char *key, struct lx_span *out)
 {
 	struct lx_val v;
-	if (lx_val_from(lx_map_get(map, key, strlen(key)), &v) < 0 || (v.type != LX_STR && v.type != LX_BIN))
+	if (lx_val_from(lx_map_get(map, key, strlen(key)), &v) < 0 || v.type != LX_STR)
 		return false;
 	*out = v.s;
 	return true;

@@ -44,7 +44,7 @@ struct lx_cur {
 
 static inline struct lx_cur lx_cur(struct lx_span s)
 {
-	return (struct lx_cur){ s.p, s.p + s.len };
+	return (struct lx_cur){ s.p, s.len ? s.p + s.len : s.p };
 }
 
 /* Why a walk stopped. */
@@ -88,7 +88,7 @@ struct lx_span lx_map_get(struct lx_span map, const char *key, size_t key_len);
 
 /* Shorthands on lx_map_get for marks and causes: false (and *out untouched) when absent or of another type. */
 bool lx_map_uint(struct lx_span map, const char *key, uint64_t *out);
-bool lx_map_bytes(struct lx_span map, const char *key, struct lx_span *out); /* str or bin */
+bool lx_map_str(struct lx_span map, const char *key, struct lx_span *out);
 
 /* Writing. Each appends one value (or the head of one) to the buffer. */
 void lx_pack_nil(struct lx_buf *b);
