@@ -641,16 +641,32 @@ static void floats_read_back(void)
 	CHECK(lx_num_f64(s, -(double)INFINITY) == 4 && strcmp(s, "-inf") == 0);
 }
 
-/* The scanner's quick way for short decimals against strtod, at its own borders. */
+static void check_decimal(const char *s)
+{
+	struct lx_val v;
+	CHECK(scan(&plain, s) == 0 && lx_val_from(lx_buf_view(&out), &v) == 0 && v.type == LX_F64);
+	if (v.f != strtod(s, NULL))
+		printf("# %s: %.17g\n", s, v.f);
+	CHECK(v.f == strtod(s, NULL));
+}
+
+/* The scanner's quick ways for decimals against strtod, at their borders and next to ties. */
 static void decimals_round_correctly(void)
 {
+	static const char *const edge[] = {
+		"1125899906842624.125",  "1125899906842624.1251",   "1125899906842624.1249",  "1125899906842624.375",
+		"1125899906842624.3749", "9007199254740993.0",      "9007199254740993.1",     "9007199254740992.9",
+		"9007199254740991e22",   "9007199254740993e22",     "18446744073709551615e0", "18446744073709551615e19",
+		"18446744073709551615e-19", "18446744073709551616e-1", "1e22", "1e23", "123456789e-22", "123456789e-23", "0.5e-19",
+		"2.2250738585072011e-308", "4.9406564584124654e-324", "2.4703282292062329e-324",
+	};
+	for (size_t i = 0; i < sizeof(edge) / sizeof(*edge); i++)
+		check_decimal(edge[i]);
 	for (int i = 0; i < 20000; i++) {
 		char s[64];
-		struct lx_val v;
 		snprintf(s, sizeof(s), "%llu.%0*llue%d", (unsigned long long)(rnd((uint64_t)1 << 53) >> rnd(53)), (int)rnd(8) + 1,
 		         (unsigned long long)rnd(100000), (int)rnd(60) - 30);
-		CHECK(scan(&plain, s) == 0 && lx_val_from(lx_buf_view(&out), &v) == 0 && v.type == LX_F64);
-		CHECK(v.f == strtod(s, NULL));
+		check_decimal(s);
 	}
 }
 
