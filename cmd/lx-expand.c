@@ -675,7 +675,6 @@ static int make_slots(struct lx_err *e)
 
 static int configure(int argc, char **argv, struct lx_err *e)
 {
-	static const char *const one_thread[] = { "OMP_NUM_THREADS=1", "OMP_THREAD_LIMIT=1", NULL };
 	int first = cmd_options(argc, argv, options, e);
 	if (first < 0)
 		return -1;
@@ -697,7 +696,7 @@ static int configure(int argc, char **argv, struct lx_err *e)
 	if (x.files && !lx_tmpl_uses_dir(x.tmpl))
 		return lx_err_set(e, LX_USAGE, "-s files: the command has to be told where to leave its files: use {dir}");
 	x.job_conf = (struct lx_job_conf){ .tmpl = x.tmpl, .env = &env_fields, .timeout_ms = timeout_ms, .quiet = common.quiet,
-		.set_env = n_jobs > 1 ? one_thread : NULL };
+		.set_env = n_jobs > 1 ? lx_job_one_thread() : NULL };
 	return make_slots(e);
 }
 
