@@ -285,6 +285,7 @@ void sched_batch_done(struct lx_sched *s, struct batch *b);
 void sched_timers(struct lx_sched *s);
 /* Send a recovered or formed batch if one can go; NULL. */
 struct batch *sched_recovered(struct lx_sched *s, struct worker **w);
+/* Give reserved workers back that no recovered batch waits for any more. */
 void sched_unreserve(struct lx_sched *s);
 void sched_pool_free(struct lx_sched *s);
 /* Another run: workers that were left down are started again. */

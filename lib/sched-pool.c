@@ -51,7 +51,7 @@ void sched_todo(struct lx_sched *s, struct worker *w, enum lx_do what)
 
 static bool alive(const struct worker *w)
 {
-	return w->state != LX_W_LEAVING && w->state != LX_W_RETIRED && w->state != LX_W_GONE && !w->hopeless;
+	return !w->leaving && w->state != LX_W_RETIRED && w->state != LX_W_GONE && !w->hopeless;
 }
 
 static void count_usable(struct lx_sched *s, struct worker *w)
@@ -140,7 +140,6 @@ struct batch *sched_recovered(struct lx_sched *s, struct worker **worker)
 			w = empty_after(w->next);
 		if (w) {
 			batch_list_del(b);
-			sched_unreserve(s);
 			*worker = w;
 			return b;
 		}
@@ -648,11 +647,12 @@ static int recover(struct lx_sched *s, struct worker *w, struct batch *b, bool r
  * time-out, not what ran beside it. */
 static int recover_all(struct lx_sched *s, struct worker *w, enum lx_loss loss)
 {
+	bool many = w->batches.n > 1;
 	bool alone = w->batches.n == 1 && w->batches.head->sent_items == 1 && w->batches.head->alone;
 	while (w->batches.tail) {
 		struct batch *b = w->batches.tail;
 		bool running = w->batches.n <= w->slots && b->run_ns;
-		if (running && loss == LX_LOSS_TIMEOUT && s->conf.timeout_ns && w->batches.n > 1)
+		if (running && many && loss == LX_LOSS_TIMEOUT && s->conf.timeout_ns)
 			running = s->now - b->run_ns >= s->conf.timeout_ns;
 		if (recover(s, w, b, running, alone, loss) < 0)
 			return -1;
@@ -728,7 +728,6 @@ int lx_sched_lost(struct lx_sched *s, int number, enum lx_loss loss, uint64_t no
 	if (recover_all(s, w, loss) < 0)
 		return sched_oom(e);
 	fate(s, w, loss, busy);
-	sched_unreserve(s);
 	return 0;
 }
 

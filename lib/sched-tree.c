@@ -321,7 +321,6 @@ int sched_doom(struct lx_sched *s, struct node *n, enum lx_outcome as, bool told
 		return -1;
 	bar_below(s, n, as);
 	prune(s, n);
-	sched_unreserve(s);
 	return 0;
 }
 

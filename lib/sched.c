@@ -559,6 +559,7 @@ enum lx_do lx_sched_next(struct lx_sched *s, uint64_t now_ns, struct lx_action *
 	if (s->dead_told)
 		return LX_DO_NOTHING;
 	sched_timers(s);
+	sched_unreserve(s);
 	if (s->out.head)
 		return hand_back(s, a); /* before barriers: a charge is what bars */
 	if (s->bars_n)

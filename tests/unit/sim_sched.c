@@ -37,6 +37,7 @@ struct anc { /* an item above the call's domain */
 	enum proof proof;
 	int probe;
 	uint64_t received, failed, dropped, never, discarded, left;
+	bool untold;    /* doomed here: the scheduler has to say so */
 	bool forgotten; /* all its children had ended before it was doomed: nobody knows it any more */
 };
 
@@ -83,7 +84,7 @@ struct wk {
 	int in_row;       /* losses since the last answer */
 	int flaps, failed_starts;
 	uint64_t lost_at;
-	bool lost_busy, first_start, reserved;
+	bool lost_busy, first_start, reserved, leaving;
 	enum lx_loss lost_kind;
 	bool kill_asked, stop_asked;
 	int loss_count;
@@ -395,8 +396,11 @@ static bool all_ended(int a)
 	return m.anc[a].counted;
 }
 
-static void model_bar(int a, enum lx_outcome as)
+/* told: it came from outside. */
+static void model_bar(int a, enum lx_outcome as, bool told)
 {
+	if (!m.anc[a].as && !told)
+		m.anc[a].untold = true;
 	for (int i = 0; i < m.n_anc; i++)
 		if (is_below(i, a) && !m.anc[i].as)
 			m.anc[i].as = as;
@@ -410,7 +414,7 @@ static void model_bad_check(int a, uint32_t child_n)
 		return;
 	uint64_t bears = !t.n ? 0 : t.percent ? x->count * t.n / 10000 : t.n;
 	if (x->bad > bears)
-		model_bar(a, LX_SUPPRESSED);
+		model_bar(a, LX_SUPPRESSED, false);
 }
 
 static void model_bad(int a, uint32_t child_n)
@@ -553,7 +557,7 @@ static void arrive_item(struct thing *x, const struct arrival *a)
 			if (a->as != LX_DROPPED)
 				model_bad(x->anc, x->id.n);
 			if (anchor < x->id.n)
-				model_bar(anc_at(x->anc, anchor), LX_SUPPRESSED);
+				model_bar(anc_at(x->anc, anchor), LX_SUPPRESSED, true);
 		}
 		RULE(lx_sched_gone(m.s, &x->id, a->as, anchor, &e) == 0, "%s", e.msg);
 		return;
@@ -585,13 +589,13 @@ static void arrive_one(const struct arrival *a)
 		TELL("anc %d gone %d", a->i, a->as);
 		if (a->as != LX_DROPPED)
 			model_bad(x->parent, x->id.n);
-		model_bar(a->i, a->as == LX_DROPPED ? LX_DROPPED : LX_SUPPRESSED);
+		model_bar(a->i, a->as == LX_DROPPED ? LX_DROPPED : LX_SUPPRESSED, true);
 		RULE(lx_sched_gone(m.s, &x->id, a->as, a->anchor_n, &e) == 0, "%s", e.msg);
 		return;
 	case A_CLOSE:
 		TELL("anc %d close %d", a->i, a->as);
 		if (a->as) {
-			model_bar(a->i, LX_SUPPRESSED);
+			model_bar(a->i, LX_SUPPRESSED, true);
 		} else {
 			x->counted = true;
 			model_bad_check(a->i, x->id.n + 1);
@@ -600,7 +604,7 @@ static void arrive_one(const struct arrival *a)
 		return;
 	case A_BAR:
 		TELL("anc %d bar %d", a->i, a->as);
-		model_bar(a->i, a->as);
+		model_bar(a->i, a->as, true);
 		RULE(lx_sched_bar(m.s, &x->id, a->as, &e) == 0, "%s", e.msg);
 		return;
 	}
@@ -613,7 +617,7 @@ static int live_others(int w)
 	int n = 0;
 	for (int i = 0; i < m.n_w; i++) {
 		struct lx_worker_view v = lx_sched_view(m.s, i);
-		n += i != w && !v.hopeless && v.state != LX_W_LEAVING && v.state != LX_W_RETIRED && v.state != LX_W_GONE;
+		n += i != w && !v.hopeless && !m.w[i].leaving && v.state != LX_W_RETIRED && v.state != LX_W_GONE;
 	}
 	return n;
 }
@@ -761,7 +765,7 @@ static void model_answer(struct thing *x, enum lx_outcome o, bool discard)
 	if (o == LX_FAILED)
 		model_bad(x->anc, x->id.n);
 	if (x->fate == WIDE)
-		model_bar(anc_at(x->anc, x->wide_n), LX_SUPPRESSED);
+		model_bar(anc_at(x->anc, x->wide_n), LX_SUPPRESSED, false);
 	model_release(x);
 }
 
@@ -887,8 +891,8 @@ static void on_foreign(const struct event *ev)
 		enum lx_answer r = lx_sched_answer(m.s, ev->worker, &x->id, LX_PRESENT, x->id.n, m.now, &data, &as, &e);
 		RULE(r == (twice ? LX_ANS_TWICE : LX_ANS_STRANGER), "an answer for %d, %s, says %d", i,
 		     twice ? "answered" : "not there", r);
+		k->heard = m.now;
 	}
-	k->heard = m.now;
 }
 
 static void on_event(const struct event *ev)
@@ -922,6 +926,7 @@ static void on_event(const struct event *ev)
 		return;
 	case LEAVE:
 		TELL("worker %d is to leave", ev->worker);
+		k->leaving |= lx_sched_view(m.s, ev->worker).state <= LX_W_READY;
 		lx_sched_leave(m.s, ev->worker, m.now);
 		k->stalled |= k->up; /* gets nothing more */
 		return;
@@ -1216,9 +1221,9 @@ static void on_give_up(const struct lx_action *a)
 	bool any = false;
 	for (int i = 0; i < m.n_w; i++) {
 		struct lx_worker_view v = lx_sched_view(m.s, i);
-		any |= !v.hopeless && v.state != LX_W_LEAVING && v.state != LX_W_RETIRED && v.state != LX_W_GONE;
+		any |= !v.hopeless && !m.w[i].leaving && v.state != LX_W_RETIRED && v.state != LX_W_GONE;
 	}
-	bool row = m.conf.max_charges && m.charge_row + (int)(lx_sched_stats(m.s)->items) >= (int)m.conf.max_charges;
+	bool row = m.conf.max_charges && m.charge_row >= (int)m.conf.max_charges;
 	if (strstr(a->why, "no worker"))
 		RULE(!any && !m.conf.elastic, "gave up with workers left");
 	else if (strstr(a->why, "in a row"))
@@ -1232,7 +1237,8 @@ static void on_bar(const struct lx_action *a)
 {
 	for (int i = 0; i < m.n_anc; i++)
 		if (lx_id_eq(&m.anc[i].id, &a->id)) {
-			RULE(!m.strict || m.anc[i].as, "anc %d said to be doomed", i);
+			RULE(!m.strict || m.anc[i].untold, "anc %d said to be doomed", i);
+			m.anc[i].untold = false;
 			return;
 		}
 	broken("an unknown item is said to be doomed");
@@ -1272,7 +1278,7 @@ static void check_workers(void)
 	}
 	for (int w = 0; w < m.n_w; w++) {
 		struct wk *k = &m.w[w];
-		RULE(!k->starting || k->kill_asked || !m.conf.start_timeout_ns || m.now < k->start_at + m.conf.start_timeout_ns, "worker %d starts for ever", w);
+		RULE(!k->starting || k->kill_asked || k->stop_asked || !m.conf.start_timeout_ns || m.now < k->start_at + m.conf.start_timeout_ns, "worker %d starts for ever", w);
 		if (!k->just_lost)
 			continue;
 		struct lx_worker_view v = lx_sched_view(m.s, w);
@@ -1373,8 +1379,15 @@ static void check_memory(void)
 	RULE(st->parents <= used + (m.conf.max_parents + 1) * m.conf.levels, "%" PRIu64 " parents remembered, %" PRIu64 " in use", st->parents, used);
 }
 
+static void check_told(void)
+{
+	for (int i = 0; i < m.n_anc; i++)
+		RULE(!m.strict || !m.anc[i].untold, "anc %d was doomed and nobody was told", i);
+}
+
 static void check_all(void)
 {
+	check_told();
 	check_items();
 	check_workers();
 	if (!m.gave_up)
