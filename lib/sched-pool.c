@@ -439,11 +439,13 @@ static void adapt(struct lx_sched *s, struct worker *w, const struct batch *b)
 	}
 	double waits = took > w->base_ns ? (double)out * (double)(took - w->base_ns) / (double)took : 0;
 	if (waits < 0.5 * w->slots && w->per_slot < PER_SLOT_MAX)
-		w->per_slot++;
+		w->per_slot += (w->per_slot + 1) / 2;
 	else if (waits > 1.5 * w->slots && w->per_slot > 2)
 		w->per_slot--;
 	else
 		return;
+	if (w->per_slot > PER_SLOT_MAX)
+		w->per_slot = PER_SLOT_MAX;
 	w->settle = depth(s, w);
 }
 

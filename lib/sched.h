@@ -57,7 +57,7 @@
  *   its siblings are released. Items without a parent (roots) are never probes.
  *   Fixed: membership depends on the order of arrival alone: a batch closes on count, bytes, cost and
  *   lx_sched_end only, and barred members leave holes.
- *   Depth 0 (auto): two batches per slot; one more per slot, up to 16, while the time from send to
+ *   Depth 0 (auto): two batches per slot; half as many again, up to 16, while the time from send to
  *   answer shows that less than half a batch per slot waits at the worker (the worker starves
  *   behind a long round trip); one fewer, down to two, when more than one and a half wait.
  *
