@@ -6,7 +6,9 @@
 
 int lx_join_parse(const char *arg, enum lx_join_format *format, struct lx_err *e)
 {
-	static const char *const names[] = { [LX_JOIN_ARRAY] = "array", [LX_JOIN_CONCAT] = "concat", [LX_JOIN_LINES] = "lines" };
+	static const char *const names[] = {
+		[LX_JOIN_ARRAY] = "array", [LX_JOIN_CONCAT] = "concat", [LX_JOIN_LINES] = "lines",
+	};
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strcmp(arg, names[i]) == 0) {
 			*format = (enum lx_join_format)i;

@@ -230,7 +230,10 @@ enum json_tag json_tag(struct lx_span key)
 	static const struct {
 		const char *name;
 		enum json_tag tag;
-	} t[] = { { "$bin", JSON_BIN }, { "$str", JSON_STR }, { "$ext", JSON_EXT }, { "$float", JSON_FLOAT }, { "$map", JSON_MAP } };
+	} t[] = {
+		{ "$bin", JSON_BIN },     { "$str", JSON_STR }, { "$ext", JSON_EXT },
+		{ "$float", JSON_FLOAT }, { "$map", JSON_MAP },
+	};
 	if (key.len < 4 || key.p[0] != '$')
 		return JSON_NO_TAG;
 	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++)

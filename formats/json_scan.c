@@ -113,7 +113,8 @@ static int escape(struct scan *s)
 	return 0;
 }
 
-/* The bytes of the string at s->p (behind its opening quote): a view of the text, or of j->text if there are escapes. */
+/* The bytes of the string at s->p (behind its opening quote): a view of the text, or of j->text if there are
+ * escapes. */
 static int string_bytes(struct scan *s, struct lx_span *v)
 {
 	const uint8_t *first = s->p, *q = json_plain(first, s->end);

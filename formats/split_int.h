@@ -60,7 +60,8 @@ struct lx_split {
 };
 
 /* Record why the input is bad, "NOUN INDEX: " before it. */
-__attribute__((format(printf, 3, 4))) enum split_step split_bad(struct lx_split *s, const char *type, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) enum split_step split_bad(struct lx_split *s, const char *type,
+                                                                const char *fmt, ...);
 enum split_step split_oversize(struct lx_split *s);
 
 enum split_step split_netpbm(struct lx_split *s, const uint8_t *p, size_t n);

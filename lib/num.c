@@ -115,8 +115,8 @@ static size_t not_finite(char *out, double v)
 	return (size_t)sprintf(out, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
 }
 
-/* Between 1e-4 and 10^digits %g writes no exponent, and both ways give the same text. 15 digits survive text -> double
- * -> text, 17 survive double -> text -> double; for floats 6 and 9. */
+/* Between 1e-4 and 10^digits %g writes no exponent, and both ways give the same text. 15 digits survive
+ * text -> double -> text, 17 survive double -> text -> double; for floats 6 and 9. */
 size_t lx_num_f64(char out[LX_NUM_MAX], double v)
 {
 	double a = fabs(v);
