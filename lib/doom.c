@@ -21,6 +21,8 @@ struct lx_doom {
 	struct node **slots;
 	size_t n_slots, n, most, barriers;
 	struct node *oldest, *newest;
+	void (*barred)(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as);
+	void *ctx;
 	uint64_t domains_barred; /* bit d: some barrier lies in domain d: no look-up for the others */
 };
 
@@ -144,6 +146,15 @@ void lx_doom_bar(struct lx_doom *d, uint32_t domain, const struct lx_id *id, enu
 		return;
 	n->as = as;
 	d->domains_barred |= 1ull << (domain & 63);
+	if (d->barred)
+		d->barred(d->ctx, domain, id, as);
+}
+
+void lx_doom_watch(struct lx_doom *d, void (*barred)(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as),
+                   void *ctx)
+{
+	d->barred = barred;
+	d->ctx = ctx;
 }
 
 static void count_failed(struct lx_doom *d, const struct lx_plan *p, uint32_t domain, const struct lx_id *id,

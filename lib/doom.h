@@ -14,6 +14,10 @@ struct lx_doom;
 struct lx_doom *lx_doom_new(size_t max_entries); /* NULL: no memory */
 void lx_doom_free(struct lx_doom *d);
 
+/* Be told of every new barrier, also of those that follow from others. */
+void lx_doom_watch(struct lx_doom *d, void (*barred)(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as),
+                   void *ctx);
+
 /* Learn from a record that passes: a non-present item bars what is below it, a cause with a wide
  * anchor bars that anchor, a failed or suppressed child counts against its expansion, a failed
  * close dooms the parent. `cause`: bytes that lx_doom_find hands out for what this bars. */

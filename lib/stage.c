@@ -70,6 +70,7 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 	s->doom = lx_doom_new(DOOM_MAX);
 	if (!s->doom)
 		return lx_err_sys(e, "%s", s->conf.tool);
+	lx_doom_watch(s->doom, s->conf.barred, s->conf.ctx);
 	memset(&s->got, 0, sizeof(s->got));
 	s->barred = s->handed = s->answered = 0;
 	s->state = IN_RUN;
@@ -115,6 +116,12 @@ static void trace_answer(const struct lx_stage *s, const struct lx_rec *r)
 	trace(s, events[r->outcome], r);
 }
 
+/* A maker's frame that nothing else closes. */
+static bool frame_is_full(const struct lx_stage *s)
+{
+	return !s->conf.keep_frames && !s->conf.own_frames && lx_writer_full(&s->out);
+}
+
 static int pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
 {
 	if (s->conf.out < 0)
@@ -123,7 +130,7 @@ static int pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
 		return lx_writer_add_ref(&s->out, r, e);
 	if (lx_writer_add(&s->out, r, e) < 0)
 		return -1;
-	return lx_writer_full(&s->out) ? lx_writer_flush(&s->out, e) : 0;
+	return frame_is_full(s) ? lx_writer_flush(&s->out, e) : 0;
 }
 
 enum pass { BARRED, ANSWER, EMIT };
@@ -144,7 +151,7 @@ static int pass_buf(struct lx_stage *s, struct lx_buf *b, enum pass what, struct
 		lx_doom_learn(s->doom, &s->plan, &r);
 	int rc = s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
 	lx_buf_clear(b);
-	if (rc == 0 && !s->conf.keep_frames && lx_writer_full(&s->out))
+	if (rc == 0 && frame_is_full(s))
 		rc = lx_writer_flush(&s->out, e);
 	return rc;
 }
@@ -161,6 +168,11 @@ static enum lx_outcome barred(const struct lx_stage *s, const struct lx_rec *r, 
 	return lx_doom_find(s->doom, &s->plan, r->domain, &r->id, true, cause);
 }
 
+static int seen(struct lx_stage *s, const struct lx_rec *r, enum lx_outcome as, struct lx_err *e)
+{
+	return s->conf.seen ? s->conf.seen(s->conf.ctx, r, as, e) : 0;
+}
+
 /* A record of the run: handed over, or dealt with here. */
 static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_err *e)
 {
@@ -171,6 +183,8 @@ static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_er
 		return LX_STEP_REC;
 	if (r->kind != LX_ITEM)
 		lx_doom_learn(s->doom, &s->plan, r);
+	if (r->kind != LX_ITEM && seen(s, r, r->outcome, e) < 0)
+		return LX_STEP_ERROR;
 	if (r->kind != LX_ITEM || r->domain != (uint32_t)s->domain)
 		return pass(s, r, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
 	as = barred(s, r, &cause, &fields);
@@ -180,6 +194,8 @@ static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_er
 		return LX_STEP_ITEM;
 	}
 	s->barred++;
+	if (seen(s, r, as, e) < 0)
+		return LX_STEP_ERROR;
 	lx_rec_gone(&s->scratch, r->domain, &r->id, as, cause, fields, r->key);
 	return pass_buf(s, &s->scratch, BARRED, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
 }
@@ -264,6 +280,9 @@ enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err
 			st = on_frame(s, e);
 			break;
 		case LX_EV_HINT:
+			if (s->conf.hint && s->conf.hint(s->conf.ctx, lx_reader_hint(s->in), e) < 0)
+				return LX_STEP_ERROR;
+			break;
 		case LX_EV_END:
 			break;
 		case LX_EV_EOF:

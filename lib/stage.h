@@ -35,6 +35,7 @@ struct lx_stage_conf {
 	struct lx_limits limits;
 	int packing, level; /* --compress; packing -1: a filter answers in kind, a maker picks by the output */
 	bool keep_frames;   /* a filter: frame boundaries of the input are kept */
+	bool own_frames;    /* a maker that closes every frame itself (lx_writer_flush): none is closed for being full */
 	bool take_all;      /* gather, sinks: every record is handed over, nothing is passed on or barred */
 	bool any_domain;    /* lx-cat: no work domain is looked for */
 	bool check;         /* stop after the begin marks (LX_CHECK) */
@@ -42,6 +43,12 @@ struct lx_stage_conf {
 	/* At the begin mark of every run, with s->domain set: apply the stage's own operation to *p or
 	 * refuse. Called before anything else of the run is read. */
 	int (*plan)(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e);
+	/* For a stage that holds items back (may be NULL, not with take_all). seen: a record that is dealt with here,
+	 * before it is passed on; not present items of other domains. as: its outcome, or for a barred item
+	 * what it becomes. barred: a new barrier, from whatever was seen or answered. hint: barriers from outside. */
+	int (*seen)(void *ctx, const struct lx_rec *r, enum lx_outcome as, struct lx_err *e);
+	void (*barred)(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as);
+	int (*hint)(void *ctx, const struct lx_hint *h, struct lx_err *e);
 	void *ctx;
 };
 
