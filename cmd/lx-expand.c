@@ -58,9 +58,10 @@ struct slot {
 	bool busy;            /* holds a parent whose close has not been written */
 	struct lx_job job;
 	struct lx_split *split;
-	struct lx_buf record; /* the parent's record; `parent` and `input` are views of it */
+	struct lx_buf record; /* the parent's record; the views below are of it */
 	struct lx_rec parent;
-	struct lx_span input;
+	struct lx_span field; /* the value of -i; p == NULL: nothing is sent */
+	struct lx_span input; /* its bytes, for stdin */
 	uint64_t count;       /* children that left */
 	uint64_t attempt, started_ns;
 	uint64_t again_ns;    /* when to run it again; 0: it runs */
@@ -184,13 +185,16 @@ static int too_large(const struct slot *s, size_t len, struct lx_err *e)
 static int emit_map(struct slot *s, struct lx_span map, struct lx_err *why, struct lx_err *e)
 {
 	struct lx_edit edits[carry.n + 1];
+	size_t n = carried(s, map, edits);
 	child_head(s);
-	if (lx_fields_edit(&x.head, map, edits, carried(s, map, edits), &common.limits, why) < 0)
+	if (n && lx_fields_edit(&x.head, map, edits, n, &common.limits, why) < 0)
 		return 0;
-	if (x.head.len > common.limits.record)
-		return too_large(s, x.head.len, why), 0;
+	if (n)
+		map.len = 0;
+	if (x.head.len + map.len > common.limits.record)
+		return too_large(s, x.head.len + map.len, why), 0;
 	s->count++;
-	return lx_stage_emit_buf(&x.stage, &x.head, e);
+	return lx_stage_emit_item(&x.stage, (uint32_t)x.child, &x.head, map, e);
 }
 
 /* A child with one value in -o (an encoded head, then the payload), the carried fields and perhaps a file's name. */
@@ -222,24 +226,39 @@ static int emit_value(struct slot *s, struct lx_span value_head, struct lx_span 
 	return lx_stage_emit_item(&x.stage, (uint32_t)x.child, &x.head, payload, e);
 }
 
-static bool has_string_keys(struct lx_span map)
+/* The value at the cursor, stepped over, and whether it is a map that can be the fields of an item. */
+static int take_element(struct lx_cur *c, struct lx_span *value, bool *fields)
 {
-	struct lx_cur c = lx_cur(map);
-	struct lx_val v;
-	if (lx_val_read(&c, &v) < 0 || v.type != LX_MAP)
-		return false;
-	for (uint32_t i = v.n; i; i--) {
-		if (lx_val_read(&c, &v) < 0 || v.type != LX_STR)
-			return false;
-		lx_val_skip(&c, NULL);
+	const uint8_t *start = c->p;
+	struct lx_val head, key;
+	*fields = false;
+	if (lx_val_read(c, &head) < 0)
+		return -1;
+	if (head.type != LX_MAP || head.n > common.limits.fields) {
+		c->p = start;
+		return lx_val_skip(c, value);
 	}
-	return true;
+	*fields = true;
+	for (uint32_t i = head.n; i; i--) {
+		if (c->p < c->end && (*c->p & 0xe0) == 0xa0) {
+			c->p += 1 + (*c->p & 31);
+		} else {
+			struct lx_span k;
+			if (lx_val_skip(c, &k) < 0 || lx_val_from(k, &key) < 0)
+				return -1;
+			*fields = *fields && key.type == LX_STR;
+		}
+		if (lx_val_skip(c, NULL) < 0)
+			return -1;
+	}
+	*value = (struct lx_span){ start, (size_t)(c->p - start) };
+	return 0;
 }
 
-/* An encoded value: a map becomes the child's fields, anything else its -o field. */
-static int emit_encoded(struct slot *s, struct lx_span value, struct lx_err *why, struct lx_err *e)
+/* A map becomes the child's fields, any other value its -o field. */
+static int emit_encoded(struct slot *s, struct lx_span value, bool fields, struct lx_err *why, struct lx_err *e)
 {
-	if (has_string_keys(value))
+	if (fields)
 		return emit_map(s, value, why, e);
 	return emit_value(s, value, (struct lx_span){ (const uint8_t *)"", 0 }, NULL, why, e);
 }
@@ -247,8 +266,13 @@ static int emit_encoded(struct slot *s, struct lx_span value, struct lx_err *why
 static int emit_piece(struct slot *s, const struct lx_split_piece *piece, struct lx_err *why, struct lx_err *e)
 {
 	bool text = piece->kind == LX_PIECE_TEXT && lx_span_utf8(piece->bytes);
-	if (piece->kind == LX_PIECE_VALUE)
-		return emit_encoded(s, piece->bytes, why, e);
+	if (piece->kind == LX_PIECE_VALUE) {
+		struct lx_cur c = lx_cur(piece->bytes);
+		struct lx_span value;
+		bool fields;
+		take_element(&c, &value, &fields);
+		return emit_encoded(s, value, fields, why, e);
+	}
 	lx_buf_clear(&x.value);
 	if (text)
 		lx_pack_str_head(&x.value, piece->bytes.len);
@@ -293,7 +317,7 @@ static int send_parent(struct slot *s, struct lx_err *e)
 	size_t n = 0;
 	for (; n < common.drop.n; n++)
 		edits[n] = (struct lx_edit){ .name = lx_span_str(common.drop.v[n]) };
-	if (x.in_field && s->input.p && !keep && !is_dropped(x.in_field))
+	if (x.in_field && !keep && !is_dropped(x.in_field))
 		edits[n++] = (struct lx_edit){ .name = lx_span_str(x.in_field) };
 	x.expanded++;
 	return n ? lx_stage_put_edit(&x.stage, &s->parent, edits, n, e) : lx_stage_put(&x.stage, &s->parent, e);
@@ -325,7 +349,7 @@ static const char *lacks(const struct slot *s)
 	for (size_t i = 0; i < carry.n; i++)
 		if (!lx_rec_field(&s->parent, carry.v[i]).p)
 			return carry.v[i];
-	return x.in_field && !lx_rec_field(&s->parent, x.in_field).p ? x.in_field : NULL;
+	return x.in_field && !s->field.p ? x.in_field : NULL;
 }
 
 /* A parent that cannot be expanded at all fails itself; it has no close. */
@@ -342,9 +366,10 @@ static int expand_elements(struct slot *s, struct lx_span array, struct lx_err *
 	struct lx_cur c = lx_cur(array);
 	struct lx_val v;
 	struct lx_span element;
+	bool fields;
 	lx_val_read(&c, &v);
 	for (uint32_t n = v.n; n && !why->code; n--)
-		if (lx_val_skip(&c, &element) < 0 || emit_encoded(s, element, why, e) < 0)
+		if (take_element(&c, &element, &fields) < 0 || emit_encoded(s, element, fields, why, e) < 0)
 			return -1;
 	return 0;
 }
@@ -353,18 +378,16 @@ static int expand_here(struct slot *s, struct lx_err *e)
 {
 	struct lx_err why = LX_ERR_INIT;
 	struct lx_val v;
-	struct lx_span field = lx_rec_field(&s->parent, x.in_field);
-	lx_val_from(field, &v);
+	lx_val_from(s->field, &v);
 	if (!x.has_format && v.type != LX_ARRAY)
 		return refuse_parent(s, "bad-field", "not an array: without a command and -s the elements of an array are taken", e);
 	if (x.has_format && v.type != LX_STR && v.type != LX_BIN)
 		return refuse_parent(s, "bad-field", "neither a string nor bytes: there is nothing to split", e);
-	s->input = field;
 	if (send_parent(s, e) < 0)
 		return -1;
 	if (x.has_format)
 		lx_split_reset(s->split);
-	if ((x.has_format ? cut(s, v.s, true, &why, e) : expand_elements(s, field, &why, e)) < 0)
+	if ((x.has_format ? cut(s, v.s, true, &why, e) : expand_elements(s, s->field, &why, e)) < 0)
 		return -1;
 	if (why.code)
 		return close_failed(s, bad_type(s), lx_span_str(why.msg), NULL, e);
@@ -482,6 +505,7 @@ static int admit(struct slot *s, const struct lx_rec *r, struct lx_err *e)
 	s->count = s->attempt = s->again_ns = 0;
 	s->started_ns = lx_io_now_ns();
 	s->input = (struct lx_span){ 0 };
+	s->field = x.in_field ? lx_rec_field(&s->parent, x.in_field) : (struct lx_span){ 0 };
 	if ((missing = lacks(s))) {
 		snprintf(message, sizeof(message), "no field '%s'", missing);
 		return refuse_parent(s, "no-field", message, e);
@@ -490,7 +514,7 @@ static int admit(struct slot *s, const struct lx_rec *r, struct lx_err *e)
 		return expand_here(s, e);
 	if (x.in_field) {
 		struct lx_val v;
-		if (lx_val_from(lx_rec_field(&s->parent, x.in_field), &v) < 0 || (v.type != LX_STR && v.type != LX_BIN))
+		if (lx_val_from(s->field, &v) < 0 || (v.type != LX_STR && v.type != LX_BIN))
 			return refuse_parent(s, "bad-field", "neither a string nor bytes: it cannot be sent on stdin", e);
 		s->input = v.s;
 	}

@@ -452,19 +452,33 @@ int lx_fields_edit(struct lx_buf *b, struct lx_span fields, const struct lx_edit
 	struct lx_val head, k;
 	if (lx_val_read(&c, &head) < 0 || head.type != LX_MAP)
 		return bad(e, "fields are not a map");
-	uint64_t total = count_kept(c, head.n, edits, n);
+	uint32_t added = 0;
 	for (size_t i = 0; i < n; i++)
-		total += edits[i].value.p != NULL;
-	if (total > l->fields)
-		return lx_err_set(e, LX_DATA, "%llu fields, over %u (--max-fields)", ULL(total), l->fields);
-	lx_pack_map(b, (uint32_t)total);
-	for (uint32_t i = 0; i < head.n; i++) {
+		added += edits[i].value.p != NULL;
+	/* The head of a small map is one byte whatever the count: it is put right once the fields have been copied. */
+	bool small = head.n + added <= 15;
+	uint32_t kept = !n || small ? head.n : count_kept(c, head.n, edits, n);
+	if ((uint64_t)kept + added > l->fields && !small)
+		return lx_err_set(e, LX_DATA, "%llu fields, over %u (--max-fields)", ULL(kept) + added, l->fields);
+	size_t at = b->len;
+	lx_pack_map(b, kept + added);
+	/* Neighbours that stay are copied in one piece: all of them when nothing is taken away. */
+	const uint8_t *from = c.p;
+	for (uint32_t i = 0; i < head.n && n && (small || kept < head.n); i++) {
 		const uint8_t *pair = c.p;
 		if (lx_val_read(&c, &k) < 0 || lx_val_skip(&c, NULL) < 0)
 			return bad(e, "fields are damaged");
 		if (!is_edited(k.s, edits, n))
-			lx_buf_add(b, pair, (size_t)(c.p - pair));
+			continue;
+		lx_buf_add(b, from, (size_t)(pair - from));
+		from = c.p;
+		kept -= small;
 	}
+	lx_buf_add(b, from, (size_t)(c.end - from));
+	if (small && !b->failed)
+		b->p[at] = (uint8_t)(0x80 | (kept + added));
+	if (kept + added > l->fields)
+		return lx_err_set(e, LX_DATA, "%u fields, over %u (--max-fields)", kept + added, l->fields);
 	for (size_t i = 0; i < n; i++) {
 		if (!edits[i].value.p)
 			continue;

@@ -236,7 +236,7 @@ int lx_val_read(struct lx_cur *c, struct lx_val *v)
 	return 0;
 }
 
-int lx_val_skip(struct lx_cur *c, struct lx_span *span)
+int lx_val_skip_slow(struct lx_cur *c, struct lx_span *span)
 {
 	size_t len;
 	if (lx_val_walk(c->p, (size_t)(c->end - c->p), 64, &len) != LX_WALK_OK)
@@ -285,10 +285,7 @@ struct lx_span lx_map_get(struct lx_span map, const char *key, size_t key_len)
 		struct lx_span k, v;
 		if (take_key(&c, &k) < 0)
 			break;
-		size_t len = c.p < c.end ? lx_val_quick(c.p, (size_t)(c.end - c.p)) : 0;
-		v = (struct lx_span){ c.p, len };
-		c.p += len;
-		if (!len && lx_val_skip(&c, &v) < 0)
+		if (lx_val_skip(&c, &v) < 0)
 			break;
 		if (k.p && k.len == key_len && memcmp(k.p, key, key_len) == 0)
 			return v;

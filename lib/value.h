@@ -78,7 +78,17 @@ static inline size_t lx_val_quick(const uint8_t *p, size_t n)
 int lx_val_read(struct lx_cur *c, struct lx_val *v);
 
 /* Skip one whole value; *span (may be NULL) is set to its bytes. 0 or -1. */
-int lx_val_skip(struct lx_cur *c, struct lx_span *span);
+int lx_val_skip_slow(struct lx_cur *c, struct lx_span *span);
+static inline int lx_val_skip(struct lx_cur *c, struct lx_span *span)
+{
+	size_t left = (size_t)(c->end - c->p), len = left ? lx_val_quick(c->p, left) : 0;
+	if (!len)
+		return lx_val_skip_slow(c, span);
+	if (span)
+		*span = (struct lx_span){ c->p, len };
+	c->p += len;
+	return 0;
+}
 
 /* Read one value from a span that must hold exactly it. */
 int lx_val_from(struct lx_span s, struct lx_val *v);
