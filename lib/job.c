@@ -394,15 +394,26 @@ static bool find_raised(const struct lx_job_conf *c, struct lx_span lines, struc
 	return best_reach >= 0;
 }
 
+/* The whole lines of what was written to LX_FAIL; the last need not have its end, unless it was cut here. */
+static struct lx_span read_raised(struct lx_job *j, struct lx_buf *b)
+{
+	struct lx_span s = { (const uint8_t *)"", 0 };
+	ssize_t got = -1;
+	if (lx_buf_room(b, FAIL_BYTES_MAX))
+		got = pread(j->fail, b->p, FAIL_BYTES_MAX, 0);
+	if (got > 0)
+		s = (struct lx_span){ b->p, (size_t)got };
+	while (got == FAIL_BYTES_MAX && s.len && s.p[s.len - 1] != '\n')
+		s.len--;
+	return s;
+}
+
 /* A failure raised with lx-fail; false: none was. */
 static bool take_raised(struct lx_job *j, const struct lx_job_conf *c)
 {
 	struct lx_buf b = { 0 };
 	struct lx_span line;
-	ssize_t got = -1;
-	if (lx_buf_room(&b, FAIL_BYTES_MAX))
-		got = pread(j->fail, b.p, FAIL_BYTES_MAX, 0);
-	bool raised = got > 0 && find_raised(c, (struct lx_span){ b.p, (size_t)got }, &line);
+	bool raised = find_raised(c, read_raised(j, &b), &line);
 	if (raised) {
 		struct lx_span type = cut_column(&line);
 		put_word(j->type, sizeof(j->type), type.len ? type : lx_span_str("fail"));
