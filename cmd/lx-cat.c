@@ -574,6 +574,15 @@ static void release(void)
 	lx_outfile_discard(&c.file);
 }
 
+/* What a stream on stdin gave up for, the stage that did has said; who wrote a file may be long gone. */
+static void speak_for_files(struct lx_err *e)
+{
+	if (!c.is_source || !e->upstream)
+		return;
+	lx_err_prefix(e, "%s", e->stage);
+	e->upstream = false;
+}
+
 int main(int argc, char **argv)
 {
 	struct lx_err e = LX_ERR_INIT;
@@ -582,6 +591,7 @@ int main(int argc, char **argv)
 	if (first >= 0 && check_options(&e) == 0 && open_output(&m, &e) == 0) {
 		if (open_input(argv + first, &e) < 0 || run(m, &e) < 0 || m->idle(&e) < 0)
 			m->give_up(&e);
+		speak_for_files(&e);
 	}
 	release();
 	return cmd_finish(&common, &e);

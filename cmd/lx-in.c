@@ -20,20 +20,21 @@
 #include <xxhash.h>
 
 static const char usage[] =
-	"lx-in [-0qv] [-d DOMAIN] [--read] [--key FIELD] [--run ID] [--to FILE]\n"
-	"      [--stats FILE] [--compress PACKING] [--max-record SIZE]\n"
-	"      [--max-frame SIZE] [--max-depth N] [--max-id N] [--max-fields N]\n"
-	"      [PATH ...]\n"
-	"lx-in --lines | --jsonl [-0qv] [-d DOMAIN] [--key FIELD] [--plain]\n"
-	"      [--run ID] [--to FILE] [--stats FILE] [--compress PACKING]\n"
+	"lx-in [-0qv] [-d DOMAIN] [--read] [--key FIELD] [--run ID] [--first N]\n"
+	"      [--to FILE] [--stats FILE] [--compress PACKING]\n"
 	"      [--max-record SIZE] [--max-frame SIZE] [--max-depth N] [--max-id N]\n"
-	"      [--max-fields N] [FILE ...]";
+	"      [--max-fields N] [PATH ...]\n"
+	"lx-in --lines | --jsonl [-0qv] [-d DOMAIN] [--key FIELD] [--plain]\n"
+	"      [--run ID] [--first N] [--to FILE] [--stats FILE]\n"
+	"      [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
+	"      [--max-depth N] [--max-id N] [--max-fields N] [FILE ...]";
 
 #define READ_SIZE (256u << 10)
 
 static struct cmd_common common = CMD_COMMON_INIT;
 static bool nul, read_files, lines, jsonl, plain;
 static const char *key_field, *run_id;
+static uint64_t first_ordinal;
 
 static const struct lx_opt options[] = {
 	{ 'd', "domain", LX_OPT_STR, &common.domain, 0, 0, NULL },
@@ -44,6 +45,7 @@ static const struct lx_opt options[] = {
 	{ 0, "plain", LX_OPT_FLAG, &plain, 0, 0, NULL },
 	{ 0, "key", LX_OPT_STR, &key_field, 0, 0, NULL },
 	{ 0, "run", LX_OPT_STR, &run_id, 0, 0, NULL },
+	{ 0, "first", LX_OPT_UINT, &first_ordinal, 0, 1ull << 63, NULL },
 	{ 'q', "quiet", LX_OPT_FLAG, &common.quiet, 0, 0, NULL },
 	{ 'v', "verbose", LX_OPT_FLAG, &common.verbose, 0, 0, NULL },
 	{ 0, "stats", LX_OPT_STR, &common.stats, 0, 0, NULL },
@@ -66,7 +68,7 @@ struct input {
 
 static struct {
 	struct lx_stage stage; /* without input: only its plan and its writer are used */
-	uint64_t n;            /* items made: the next ordinal */
+	uint64_t n;            /* items made */
 	struct input in;
 	struct lx_json json;
 	struct lx_item_text text;
@@ -90,7 +92,7 @@ static int add(struct lx_buf *b, const struct lx_rec *r, struct lx_err *e)
 
 static struct lx_id next_id(void)
 {
-	return (struct lx_id){ .n = 1, .ord = { s.n } };
+	return (struct lx_id){ .n = 1, .ord = { first_ordinal + s.n } };
 }
 
 static struct lx_span hash_key(uint64_t hash)
