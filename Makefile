@@ -31,11 +31,12 @@ obj      = $(patsubst %.c,$(B)/%.o,$(wildcard $(1)))
 LIB_OBJ  = $(call obj,lib/*.c)
 TOOLS    = $(patsubst cmd/%.c,$(B)/bin/%,$(wildcard cmd/lx-*.c))
 UNITS    = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/unit/*.c tests/fuzz/*.c))
+HELPERS  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/tool/*.c))
 BENCHES  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 LIBLX    = $(B)/liblx.a $(B)/liblx.so.0
 
 all: $(TOOLS) $(LIBLX)
-units: $(UNITS)
+units: $(UNITS) $(HELPERS)
 
 # Flags are a normal prerequisite: changed flags rebuild.
 $(B)/flags: FORCE
@@ -64,7 +65,7 @@ $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
-$(B)/bench/%: $(B)/tests/bench/%.o $(B)/libformats.a $(B)/liblx.a
+$(B)/tool/%: $(B)/tests/tool/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
@@ -85,7 +86,7 @@ demo:
 	@$(submake) all
 	@PATH='$(abspath $(B)/bin)':"$$PATH" examples/pdf-text.sh examples/data
 
-bench: all $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
+bench: all $(HELPERS) $(BENCHES)
 	@tests/deps bench
 	@B='$(abspath $(B))' tests/bench/run
 

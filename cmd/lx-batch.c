@@ -1,0 +1,357 @@
+/* lx-batch: full batches across parents. Alone it closes frames so that each holds a batch; with workers it hands
+ * batches to them and puts out what they answer.
+ *
+ * in: a stream with present items of the call's domain (-d). out: the same items, answered; other records untouched.
+ * Exits non-zero when the options or the pipeline's shape are wrong (2), the input is (3, 4), a system call fails (5),
+ * no worker is left or one broke the contract (6).
+ */
+#include "cmd.h"
+#include "io.h"
+#include "pool.h"
+#include "sig.h"
+#include "spawn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char usage[] =
+	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
+	"         [--linger MS] [-qv] [--stats FILE] [--trace FILE] [--to FILE]\n"
+	"         [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
+	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
+	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
+	"         [--linger MS] [--bucket FIELD] [--order ORDER] [--fixed]\n"
+	"         [-j JOBS] [--gpus LIST] [--depth N] [--queue COUNT] [--mem SIZE]\n"
+	"         [--timeout SECONDS] [--start-timeout SECONDS] [--on-crash MODE]\n"
+	"         [--retry N] [--strikes N] [--max-crashes N]\n"
+	"         [-qv] [--stats FILE] [--trace FILE] [--to FILE]\n"
+	"         [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
+	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
+	"         [-W COMMAND ...] [-- WORKER [ARG ...]]";
+
+#define WORKERS_MAX 8192
+#define COUNT_DEFAULT 64
+#define MS 1000000ull
+
+static struct cmd_common common = CMD_COMMON_INIT;
+static struct lx_sched_conf sched = LX_SCHED_CONF_DEFAULT;
+static struct lx_strs shell_workers, gpus;
+static const char *bucket_field;
+static char *cost_field;
+static uint64_t count, jobs, linger_ms = UINT64_MAX, depth, queue = 65536, timeout_ms, start_timeout_ms = 60000, retries = 1, strikes = 16,
+	crashes = 16;
+static bool fixed_order, has_order;
+
+static int parse_cost(void *to, const char *arg, struct lx_err *e)
+{
+	const char *eq = strrchr(arg, '=');
+	(void)to;
+	if (!eq || eq == arg)
+		return lx_err_set(e, LX_USAGE, "'%s' is not FIELD=BUDGET", arg);
+	free(cost_field);
+	cost_field = strndup(arg, (size_t)(eq - arg));
+	if (!cost_field)
+		return lx_err_sys(e, "--cost");
+	return lx_opt_uint("budget", eq + 1, 1, UINT64_MAX, &sched.max_cost, e);
+}
+
+static int parse_order(void *to, const char *arg, struct lx_err *e)
+{
+	(void)to;
+	has_order = true;
+	if (strcmp(arg, "probe") == 0)
+		sched.order = LX_ORDER_PROBE;
+	else if (strcmp(arg, "fifo") == 0)
+		sched.order = LX_ORDER_FIFO;
+	else
+		return lx_err_set(e, LX_USAGE, "'%s' is neither probe nor fifo", arg);
+	return 0;
+}
+
+static int parse_crash(void *to, const char *arg, struct lx_err *e)
+{
+	static const char *const modes[] = { "bisect", "retry", "fail", "abort" };
+	(void)to;
+	for (int i = 0; i < 4; i++)
+		if (strcmp(arg, modes[i]) == 0) {
+			sched.on_crash = (enum lx_on_crash)i;
+			return 0;
+		}
+	return lx_err_set(e, LX_USAGE, "'%s' is none of bisect, retry, fail, abort", arg);
+}
+
+static int parse_depth(void *to, const char *arg, struct lx_err *e)
+{
+	(void)to;
+	if (strcmp(arg, "auto") == 0) {
+		depth = 0;
+		return 0;
+	}
+	return lx_opt_uint("", arg, 1, 1024, &depth, e);
+}
+
+static const struct lx_opt options[] = {
+	{ 'd', "domain", LX_OPT_STR, &common.domain, 0, 0, NULL },
+	{ 'n', "count", LX_OPT_UINT, &count, 1, UINT32_MAX, NULL },
+	{ 'b', "bytes", LX_OPT_SIZE, &sched.max_bytes, 1, 0, NULL },
+	{ 0, "cost", LX_OPT_CALL, NULL, 0, 0, parse_cost },
+	{ 0, "linger", LX_OPT_MS, &linger_ms, 0, 3600000, NULL },
+	{ 0, "bucket", LX_OPT_STR, &bucket_field, 0, 0, NULL },
+	{ 0, "order", LX_OPT_CALL, NULL, 0, 0, parse_order },
+	{ 0, "fixed", LX_OPT_FLAG, &fixed_order, 0, 0, NULL },
+	{ 'j', "jobs", LX_OPT_UINT, &jobs, 1, WORKERS_MAX, NULL },
+	{ 'W', "worker", LX_OPT_LIST, &shell_workers, 0, 0, NULL },
+	{ 0, "gpus", LX_OPT_NAMES, &gpus, 0, 0, NULL },
+	{ 0, "depth", LX_OPT_CALL, NULL, 0, 0, parse_depth },
+	{ 0, "queue", LX_OPT_UINT, &queue, 1, 1u << 28, NULL },
+	{ 0, "mem", LX_OPT_SIZE, &common.mem, 1u << 20, 0, NULL },
+	{ 0, "timeout", LX_OPT_SEC, &timeout_ms, 1, 0, NULL },
+	{ 0, "start-timeout", LX_OPT_SEC, &start_timeout_ms, 0, 0, NULL },
+	{ 0, "on-crash", LX_OPT_CALL, NULL, 0, 0, parse_crash },
+	{ 0, "retry", LX_OPT_UINT, &retries, 0, 1000, NULL },
+	{ 0, "strikes", LX_OPT_UINT, &strikes, 1, 1000000, NULL },
+	{ 0, "max-crashes", LX_OPT_UINT, &crashes, 0, UINT32_MAX, NULL },
+	{ 'q', "quiet", LX_OPT_FLAG, &common.quiet, 0, 0, NULL },
+	{ 'v', "verbose", LX_OPT_FLAG, &common.verbose, 0, 0, NULL },
+	{ 0, "stats", LX_OPT_STR, &common.stats, 0, 0, NULL },
+	{ 0, "trace", LX_OPT_STR, &common.trace, 0, 0, NULL },
+	{ 0, "to", LX_OPT_STR, &common.to, 0, 0, NULL },
+	{ 0, "compress", LX_OPT_CALL, &common, 0, 0, cmd_compress },
+	CMD_LIMIT_OPTS(common),
+	{ 0 },
+};
+
+/* ---- alone: frames are batches ---- */
+
+static struct {
+	struct lx_stage stage;
+	uint64_t items, bytes, cost; /* in the open batch */
+	uint64_t until_ns;           /* linger: when it leaves part-filled */
+	uint64_t batches;
+} r;
+
+static int plan_reframe(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
+{
+	const char *const reads[] = { cost_field, NULL };
+	(void)ctx;
+	if (cost_field && lx_plan_reads(p, s->domain, cost_field, "--cost", e) < 0)
+		return -1;
+	return lx_plan_op(p, "lx-batch", s->domain, reads, NULL, NULL, e);
+}
+
+static int close_batch(struct lx_err *e)
+{
+	r.batches += r.items != 0;
+	r.items = r.bytes = r.cost = 0;
+	return lx_writer_flush(&r.stage.out, e);
+}
+
+static bool fits(uint64_t bytes, uint64_t cost)
+{
+	return !r.items || ((!sched.max_bytes || r.bytes + bytes <= sched.max_bytes) &&
+	                    (!sched.max_cost || (r.cost <= sched.max_cost && cost <= sched.max_cost - r.cost)));
+}
+
+static bool is_full(void)
+{
+	return r.items >= sched.max_items || (sched.max_bytes && r.bytes >= sched.max_bytes) ||
+	       (sched.max_cost && r.cost >= sched.max_cost);
+}
+
+static int add_item(const struct lx_rec *rec, struct lx_err *e)
+{
+	uint64_t cost = 0;
+	if (cost_field && !lx_pool_size(rec, cost_field, &cost))
+		return lx_pool_no_size(&r.stage, rec, cost_field, e);
+	if (!fits(rec->raw.len, cost) && close_batch(e) < 0)
+		return -1;
+	if (!r.items && linger_ms != UINT64_MAX)
+		r.until_ns = lx_io_now_ns() + linger_ms * MS;
+	r.items++;
+	r.bytes += rec->raw.len;
+	r.cost += cost;
+	if (lx_stage_put(&r.stage, rec, e) < 0)
+		return -1;
+	return is_full() ? close_batch(e) : 0;
+}
+
+/* Records of other domains ride along; alone, or a great deal of them, they do not wait for a batch. */
+static int end_of_frame(struct lx_err *e)
+{
+	uint64_t riding = r.stage.out.bytes - (r.bytes < r.stage.out.bytes ? r.bytes : r.stage.out.bytes);
+	return riding >= (r.items ? 16u << 20 : LX_FRAME_TARGET) ? close_batch(e) : 0;
+}
+
+/* The input has nothing at hand: a part-filled batch leaves, after the linger if there is one. */
+static int wait_input(struct lx_err *e)
+{
+	while (r.items && linger_ms != UINT64_MAX && !lx_io_ready(lx_stage_fd(&r.stage))) {
+		uint64_t now = lx_io_now_ns();
+		if (now >= r.until_ns || lx_sig_stop())
+			break;
+		if (lx_io_wait(lx_stage_fd(&r.stage), (int)((r.until_ns - now + MS - 1) / MS), e) < 0)
+			return -1;
+	}
+	if (r.stage.out.records && !lx_io_ready(lx_stage_fd(&r.stage)) && close_batch(e) < 0)
+		return -1;
+	return lx_stage_wait(&r.stage, e);
+}
+
+static int end_reframed_run(struct lx_err *e)
+{
+	char more[64];
+	if (close_batch(e) < 0 || lx_stage_end_run(&r.stage, e) < 0)
+		return -1;
+	snprintf(more, sizeof(more), ",\"batches\":%llu", (unsigned long long)r.batches);
+	r.batches = 0;
+	return cmd_stats(&common, &r.stage, more, e);
+}
+
+static int reframe_loop(struct lx_err *e)
+{
+	struct lx_rec rec;
+	for (;;) {
+		int rc = 0;
+		switch (lx_stage_next(&r.stage, &rec, e)) {
+		case LX_STEP_ITEM:
+			rc = add_item(&rec, e);
+			break;
+		case LX_STEP_FRAME:
+			rc = end_of_frame(e);
+			break;
+		case LX_STEP_MORE:
+			rc = wait_input(e);
+			break;
+		case LX_STEP_RUN:
+			rc = end_reframed_run(e);
+			break;
+		case LX_STEP_EOF:
+			return 0;
+		case LX_STEP_REC:
+		case LX_STEP_ERROR:
+			return -1;
+		}
+		if (rc < 0)
+			return -1;
+	}
+}
+
+static void reframe(struct lx_err *e)
+{
+	struct lx_stage_conf conf;
+	if (cmd_stage_conf(&common, &conf, e) < 0)
+		return;
+	conf.own_frames = true;
+	conf.plan = plan_reframe;
+	if (lx_stage_init(&r.stage, &conf, e) < 0 || reframe_loop(e) < 0)
+		lx_stage_abort(&r.stage, e);
+	lx_stage_release(&r.stage);
+}
+
+/* ---- with workers ---- */
+
+/* A worker: its command, its environment, its name. */
+struct hand {
+	char *shell[4];
+	char worker[32], gpu[128];
+	char *env[3];
+	char name[96];
+};
+
+static bool is_far(const char *command)
+{
+	return strncmp(command, "ssh ", 4) == 0;
+}
+
+static void fill_hand(struct hand *h, struct lx_pool_cmd *c, size_t number, char **argv, const char *shell)
+{
+	const char *program = shell ? shell : argv[0];
+	size_t n = 0;
+	snprintf(h->worker, sizeof(h->worker), "LX_WORKER=%zu", number);
+	h->env[n++] = h->worker;
+	if (gpus.n) {
+		snprintf(h->gpu, sizeof(h->gpu), "CUDA_VISIBLE_DEVICES=%s", gpus.v[number % gpus.n]);
+		h->env[n++] = h->gpu;
+	}
+	snprintf(h->name, sizeof(h->name), "worker %zu (%.64s)", number, program);
+	h->shell[0] = (char *)"sh", h->shell[1] = (char *)"-c", h->shell[2] = (char *)shell;
+	*c = (struct lx_pool_cmd){
+		.argv = shell ? h->shell : argv,
+		.env = h->env,
+		.name = h->name,
+		.far = is_far(program),
+	};
+}
+
+static int run_done(const struct lx_stage *s, const char *more, struct lx_err *e)
+{
+	return cmd_stats(&common, s, more, e);
+}
+
+static void say(const char *line)
+{
+	cmd_say("%s", line);
+}
+
+static void run_pool(char **argv, struct lx_err *e)
+{
+	size_t each = jobs ? jobs : gpus.n ? gpus.n : 1, n_cmds = shell_workers.n + (argv != NULL), n = each * n_cmds;
+	struct lx_stage_conf conf;
+	if (n > WORKERS_MAX) {
+		lx_err_set(e, LX_USAGE, "%zu workers, %d at most (-j)", n, WORKERS_MAX);
+		return;
+	}
+	struct hand *hands = calloc(n, sizeof(*hands));
+	struct lx_pool_cmd *cmds = calloc(n, sizeof(*cmds));
+	struct lx_pool_conf pc = { .sched = sched, .cmds = cmds, .n = n, .cost_field = cost_field, .bucket_field = bucket_field,
+		.mem = sched.max_ready_bytes, .say = common.quiet ? NULL : say, .run_done = run_done };
+	if (!hands || !cmds) {
+		lx_err_sys(e, "workers");
+	} else if ((!argv || lx_spawn_check(argv[0], e) == 0) && cmd_stage_conf(&common, &conf, e) == 0) {
+		for (size_t i = 0; i < n; i++) /* one of each kind, then the next of each */
+			fill_hand(&hands[i], &cmds[i], i, argv, i % n_cmds < shell_workers.n ? shell_workers.v[i % n_cmds] : NULL);
+		lx_pool_run(&pc, &conf, e);
+	}
+	free(hands);
+	free(cmds);
+}
+
+/* ---- main ---- */
+
+static int settle_options(bool workers, struct lx_err *e)
+{
+	if (fixed_order && has_order && sched.order != LX_ORDER_FIFO)
+		return lx_err_set(e, LX_USAGE, "--fixed is in order of arrival: --order probe contradicts it");
+	if (!workers && (jobs || gpus.n || bucket_field || fixed_order || has_order || timeout_ms || depth))
+		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: -j, --gpus, --depth, --bucket, --order, --fixed and --timeout "
+		                               "need -W or -- WORKER");
+	sched.max_items = count ? (uint32_t)count : sched.max_bytes || sched.max_cost ? UINT32_MAX : COUNT_DEFAULT;
+	sched.linger_ns = linger_ms == UINT64_MAX ? 10 * MS : linger_ms * MS;
+	sched.order = fixed_order ? LX_ORDER_FIXED : sched.order;
+	sched.depth = (uint32_t)depth;
+	sched.max_ready = queue;
+	sched.max_ready_bytes = common.mem ? common.mem : 256u << 20;
+	sched.timeout_ns = timeout_ms * MS;
+	sched.start_timeout_ns = start_timeout_ms * MS;
+	sched.retries = (uint32_t)retries;
+	sched.max_strikes = (uint32_t)strikes;
+	sched.max_charges = (uint32_t)crashes;
+	sched.seed = lx_io_now_ns();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct lx_err e = LX_ERR_INIT;
+	int first = cmd_start("lx-batch", usage, &common, &e) == 0 ? cmd_options(argc, argv, options, &e) : -1;
+	bool workers = first >= 0 && (first < argc || shell_workers.n);
+	if (first >= 0 && settle_options(workers, &e) == 0) {
+		if (workers)
+			run_pool(first < argc ? argv + first : NULL, &e);
+		else
+			reframe(&e);
+	}
+	free(cost_field);
+	lx_strs_free(&shell_workers);
+	return cmd_finish(&common, &e);
+}

@@ -1,0 +1,970 @@
+#include "pool.h"
+#include "sig.h"
+#include "slab.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ULL(x) ((unsigned long long)(x))
+#define MS 1000000ull
+#define BUSY_MS 10           /* so much of our own work counts as time between two waits */
+#define BEAT_MS 5000         /* as a worker: never silent for longer */
+#define GRACE_MS 5000        /* a worker whose input was closed may take so long to end */
+#define LINGER_EXIT_MS 500   /* the same after it closed its output */
+#define FEED_MAX 4096        /* items taken before workers are looked at again */
+
+/* An item while it is here: in the slab, or on the heap when the slab has no room. */
+struct held {
+	lx_ref ref; /* 0: heap */
+	size_t len;
+	uint8_t raw[];
+};
+
+struct peer {
+	struct lx_worker w;
+	const struct lx_pool_cmd *cmd;
+	int number;
+	bool started;    /* START was acted on and no loss reported since */
+	bool in_segment; /* our begin mark was sent, the end mark not */
+	bool begun;      /* its own begin mark of this run came */
+	bool stalled;    /* the scheduler was told */
+	bool watch_out;  /* epoll looks for room */
+	bool ended;      /* its end mark came */
+	struct lx_err why; /* what its stream ended with, if with an error */
+};
+
+enum source { STDIN, SIGNAL, SOCKET, PROCESS };
+
+struct pool {
+	const struct lx_pool_conf *conf;
+	struct lx_stage stage;
+	struct lx_sched *sched;
+	struct lx_slab slab;
+	struct peer *peers;
+	struct lx_plan to_workers; /* what their begin mark says */
+	int epoll;
+	uint64_t now, mark;        /* the scheduler's time; real time up to which it was counted */
+	uint64_t beat_at;          /* real time of the next beat */
+	bool always_readable;      /* stdin is a file: epoll has no say */
+	bool readable, watched;
+	bool starved;              /* the stage has no whole frame at hand */
+	bool run_over, eof, in_plan, in_run;
+	int declared;              /* number of the worker whose begin mark of this run came first; -1 */
+	struct lx_buf bars;        /* [domain, id] ... to be told to workers */
+	uint32_t n_bars;
+	struct lx_err *e;          /* where callbacks without one report */
+	bool failed;
+};
+
+/* ---- time ---- */
+
+/* Count real time since the last look, but not long spells of our own. */
+static void tick(struct pool *p, bool waited)
+{
+	uint64_t real = lx_io_now_ns(), d = real - p->mark;
+	if (!waited && d > BUSY_MS * MS)
+		d = BUSY_MS * MS;
+	p->now += d;
+	p->mark = real;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(const struct pool *p, const char *fmt, ...)
+{
+	char line[LX_ERR_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (p->conf->say)
+		p->conf->say(line);
+}
+
+/* ---- items ---- */
+
+static struct held *hold(struct pool *p, struct lx_span raw, struct lx_err *e)
+{
+	size_t size = sizeof(struct held) + raw.len;
+	lx_ref ref = lx_slab_get(&p->slab, size);
+	struct held *h = ref ? lx_slab_at(&p->slab, ref) : malloc(size);
+	if (!h) {
+		lx_err_sys(e, "an item of %zu bytes", raw.len);
+		return NULL;
+	}
+	h->ref = ref;
+	h->len = raw.len;
+	memcpy(h->raw, raw.p, raw.len);
+	return h;
+}
+
+static void let_go(struct pool *p, struct held *h)
+{
+	if (h->ref)
+		lx_slab_put(&p->slab, h->ref, sizeof(*h) + h->len);
+	else
+		free(h);
+}
+
+static int parse(const struct pool *p, const struct held *h, struct lx_rec *r, struct lx_err *e)
+{
+	size_t used;
+	return lx_rec_parse(h->raw, h->len, &p->stage.conf.limits, r, &used, e);
+}
+
+/* A size as a bucket: two to each doubling. */
+static uint32_t bucket_of(uint64_t size)
+{
+	if (size < 2)
+		return (uint32_t)size;
+	uint32_t log = 63 - (uint32_t)__builtin_clzll(size);
+	uint32_t b = 2 * log + (uint32_t)(size >> (log - 1) & 1);
+	return b < LX_SCHED_BUCKETS ? b : LX_SCHED_BUCKETS - 1;
+}
+
+bool lx_pool_size(const struct lx_rec *r, const char *field, uint64_t *size)
+{
+	struct lx_val v;
+	struct lx_span s = lx_rec_field(r, field);
+	if (!s.p || lx_val_from(s, &v) < 0)
+		return false;
+	switch (v.type) {
+	case LX_UINT: *size = v.u; return true;
+	case LX_INT: *size = 0; return true;
+	case LX_F32:
+	case LX_F64: *size = v.f > 0 && v.f < 1e18 ? (uint64_t)ceil(v.f) : v.f > 0 ? UINT64_MAX : 0; return true;
+	case LX_STR:
+	case LX_BIN: *size = v.s.len; return true;
+	case LX_ARRAY:
+	case LX_MAP: *size = v.n; return true;
+	default: return false;
+	}
+}
+
+int lx_pool_no_size(struct lx_stage *s, const struct lx_rec *r, const char *field, struct lx_err *e)
+{
+	char text[256];
+	snprintf(text, sizeof(text), "field '%s' is missing or has no size", field);
+	return lx_stage_fail(s, r, &(struct lx_blame){ .type = "no-field", .message = lx_span_str(text) }, e);
+}
+
+static int take(struct pool *p, const struct lx_rec *r, struct lx_err *e)
+{
+	struct lx_arrival a = { .id = &r->id, .bytes = r->raw.len };
+	uint64_t size = 0;
+	if (p->conf->cost_field && !lx_pool_size(r, p->conf->cost_field, &a.cost))
+		return lx_pool_no_size(&p->stage, r, p->conf->cost_field, e);
+	if (p->conf->bucket_field) {
+		if (!lx_pool_size(r, p->conf->bucket_field, &size))
+			return lx_pool_no_size(&p->stage, r, p->conf->bucket_field, e);
+		a.bucket = bucket_of(size);
+	}
+	a.data = hold(p, r->raw, e);
+	return a.data ? lx_sched_item(p->sched, &a, p->now, e) : -1;
+}
+
+/* ---- what the stage tells ---- */
+
+static bool on_the_way(const struct pool *p, uint32_t domain)
+{
+	return lx_plan_levels(&p->stage.plan, p->stage.domain, (int)domain) >= 0;
+}
+
+/* How many numbers of the item's id the anchor of its cause has; 0: that is no ancestor of it. */
+static uint32_t anchor_of(const struct pool *p, const struct lx_rec *r)
+{
+	struct lx_cause c;
+	if (!r->cause.p || lx_cause_read(r->cause, &c) < 0)
+		return r->id.n;
+	int levels = c.anchor_domain < (uint32_t)p->stage.plan.n_domains
+	                     ? lx_plan_levels(&p->stage.plan, (int)r->domain, (int)c.anchor_domain) : -1;
+	if (levels < 0 || (uint32_t)levels >= r->id.n)
+		return 0;
+	struct lx_id up = lx_id_parent(&r->id, (uint32_t)levels);
+	return lx_id_eq(&up, &c.anchor) ? up.n : 0;
+}
+
+static int on_seen(void *ctx, const struct lx_rec *r, enum lx_outcome as, struct lx_err *e)
+{
+	struct pool *p = ctx;
+	if (r->kind == LX_CLOSE) {
+		int parent = p->stage.plan.domains[r->domain].parent;
+		if (!on_the_way(p, r->domain) || parent < 0)
+			return 0;
+		return lx_sched_close(p->sched, &r->id, r->count, as, e);
+	}
+	if (!on_the_way(p, r->domain))
+		return 0;
+	uint32_t anchor = anchor_of(p, r);
+	return lx_sched_gone(p->sched, &r->id, as, anchor ? anchor : r->id.n, e);
+}
+
+static void on_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as)
+{
+	struct pool *p = ctx;
+	if (!on_the_way(p, domain) || domain == (uint32_t)p->stage.domain || p->failed)
+		return;
+	if (lx_sched_bar(p->sched, id, as, p->e) < 0)
+		p->failed = true;
+	if (as != LX_SUPPRESSED)
+		return;
+	lx_pack_array(&p->bars, 2);
+	lx_pack_uint(&p->bars, domain);
+	lx_pack_id(&p->bars, id);
+	p->n_bars++;
+}
+
+/* Barriers that come as hints, from an lx-batch whose worker this is. */
+static int on_hint(void *ctx, const struct lx_hint *h, struct lx_err *e)
+{
+	struct pool *p = ctx;
+	struct lx_cur c;
+	struct lx_val v;
+	struct lx_id id;
+	if (!h->bars.p)
+		return 0;
+	c = lx_cur(h->bars);
+	if (lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY)
+		return lx_err_set(e, LX_DATA, "a hint whose barriers are no array");
+	for (uint32_t n = v.n; n; n--) {
+		struct lx_val pair, domain;
+		if (lx_val_read(&c, &pair) < 0 || pair.type != LX_ARRAY || pair.n != 2 || lx_val_read(&c, &domain) < 0 ||
+		    domain.type != LX_UINT || lx_id_read(&c, LX_ID_MAX, &id) < 0)
+			return lx_err_set(e, LX_DATA, "a hint with a malformed barrier");
+		if (domain.u >= (uint64_t)p->stage.plan.n_domains)
+			continue;
+		struct lx_buf cause = { 0 };
+		struct lx_blame why = { .type = "cancelled", .message = lx_span_str("barred by the stage this is a worker of") };
+		int rc = lx_stage_cause(&p->stage, &cause, (uint32_t)domain.u, &id, &why, e);
+		if (rc == 0)
+			lx_doom_bar(p->stage.doom, (uint32_t)domain.u, &id, LX_SUPPRESSED, lx_buf_view(&cause));
+		lx_buf_free(&cause);
+		if (rc < 0)
+			return -1;
+	}
+	return p->failed ? -1 : 0;
+}
+
+/* ---- epoll ---- */
+
+static int watch(struct pool *p, int op, int fd, uint32_t events, enum source what, int number, struct lx_err *e)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = (uint64_t)what << 32 | (uint32_t)number };
+	if (epoll_ctl(p->epoll, op, fd, &ev) < 0)
+		return lx_err_sys(e, "epoll");
+	return 0;
+}
+
+/* Look at stdin only while more may come in: a hang-up is reported whether asked for or not. */
+static int watch_input(struct pool *p, bool want, struct lx_err *e)
+{
+	struct lx_err refused = LX_ERR_INIT;
+	if (p->always_readable || want == p->watched)
+		return 0;
+	if (!want) {
+		p->watched = false;
+		return watch(p, EPOLL_CTL_DEL, lx_stage_fd(&p->stage), 0, STDIN, 0, e);
+	}
+	if (watch(p, EPOLL_CTL_ADD, lx_stage_fd(&p->stage), EPOLLIN, STDIN, 0, &refused) == 0) {
+		p->watched = true;
+		return 0;
+	}
+	if (refused.sys != EPERM)
+		return lx_err_sys(e, "epoll");
+	p->always_readable = true; /* a regular file */
+	return 0;
+}
+
+/* ---- sending ---- */
+
+static int push(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	int done = lx_worker_push(&k->w, e);
+	if (done < 0)
+		return -1;
+	bool full = done == 0;
+	if (full != k->watch_out && k->w.fd >= 0) {
+		k->watch_out = full;
+		if (watch(p, EPOLL_CTL_MOD, k->w.fd, EPOLLIN | (full ? EPOLLOUT : 0), SOCKET, k->number, e) < 0)
+			return -1;
+	}
+	if (full != k->stalled && k->begun) {
+		k->stalled = full;
+		lx_sched_stalled(p->sched, k->number, full, p->now);
+	}
+	return 0;
+}
+
+static int send_begin(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	p->to_workers.packing = k->cmd->far ? LX_ZSTD : p->stage.conf.packing >= 0 ? (enum lx_packing)p->stage.conf.packing : LX_RAW;
+	k->begun = k->ended = false;
+	k->in_segment = true;
+	return lx_writer_begin(&k->w.out, &p->to_workers, e) < 0 ? -1 : push(p, k, e);
+}
+
+static int send_end(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	if (!k->in_segment)
+		return 0;
+	k->in_segment = false;
+	return lx_writer_end(&k->w.out, 0, e) < 0 ? -1 : push(p, k, e);
+}
+
+static int send_batch(struct pool *p, const struct lx_action *a, struct lx_err *e)
+{
+	struct peer *k = &p->peers[a->worker];
+	/* Only what is counted and written has to be set. */
+	struct lx_rec r = { .kind = LX_ITEM, .domain = (uint32_t)p->stage.domain };
+	for (uint32_t i = 0; i < a->n_items; i++) {
+		const struct held *h = a->items[i];
+		r.raw = (struct lx_span){ h->raw, h->len };
+		if (lx_writer_add_ref(&k->w.out, &r, e) < 0)
+			return -1;
+	}
+	return lx_writer_flush(&k->w.out, e) < 0 ? -1 : push(p, k, e);
+}
+
+/* Tell every worker of the barriers that came up since the last time. */
+static int send_bars(struct pool *p, struct lx_err *e)
+{
+	struct lx_buf list = { 0 };
+	int rc = 0;
+	if (!p->n_bars)
+		return 0;
+	lx_pack_array(&list, p->n_bars);
+	lx_buf_span(&list, lx_buf_view(&p->bars));
+	for (size_t i = 0; rc == 0 && i < p->conf->n; i++) {
+		struct peer *k = &p->peers[i];
+		if (k->begun && k->in_segment && !k->stalled)
+			rc = lx_writer_hint(&k->w.out, lx_buf_view(&list), e) < 0 ? -1 : push(p, k, e);
+	}
+	lx_buf_free(&list);
+	lx_buf_clear(&p->bars);
+	p->n_bars = 0;
+	return rc;
+}
+
+/* ---- ends of items without an answer ---- */
+
+static int end_barred(struct pool *p, struct held *h, enum lx_outcome as, struct lx_err *e)
+{
+	struct lx_rec r;
+	struct lx_span cause = { 0 };
+	struct lx_buf own = { 0 };
+	int rc = parse(p, h, &r, e);
+	if (rc == 0 && lx_stage_barred(&p->stage, &r, &cause) == LX_PRESENT && as == LX_SUPPRESSED) {
+		/* the barrier itself was forgotten */
+		struct lx_blame why = { .type = "suppressed", .message = lx_span_str("something it depends on failed") };
+		rc = lx_stage_cause(&p->stage, &own, r.domain, &r.id, &why, e);
+		cause = lx_buf_view(&own);
+	}
+	if (rc == 0 && as == LX_DROPPED) {
+		lx_rec_gone(&p->stage.scratch, r.domain, &r.id, LX_DROPPED, cause, (struct lx_span){ 0 }, r.key);
+		rc = lx_stage_put_buf(&p->stage, &p->stage.scratch, e);
+	} else if (rc == 0) {
+		rc = lx_stage_suppress(&p->stage, &r, cause, e);
+	}
+	lx_buf_free(&own);
+	let_go(p, h);
+	return rc;
+}
+
+static int end_charged(struct pool *p, const struct lx_action *a, struct lx_err *e)
+{
+	struct lx_rec r;
+	char text[160];
+	bool late = a->loss == LX_LOSS_TIMEOUT;
+	snprintf(text, sizeof(text), late ? "%u worker%s took too long over it (--timeout)" : "%u worker%s ended without answering it",
+	         a->deaths, a->deaths == 1 ? "" : "s");
+	struct lx_blame why = { .type = late ? "timeout" : "crash", .message = lx_span_str(text), .attempt = a->deaths };
+	int rc = parse(p, a->data, &r, e);
+	if (rc == 0)
+		rc = lx_stage_fail(&p->stage, &r, &why, e);
+	let_go(p, a->data);
+	return rc;
+}
+
+/* ---- workers ---- */
+
+static int start_worker(struct pool *p, int number, struct lx_err *e)
+{
+	struct peer *k = &p->peers[number];
+	k->why = (struct lx_err)LX_ERR_INIT;
+	k->stalled = k->watch_out = false;
+	if (lx_worker_start(&k->w, k->cmd->argv, k->cmd->env, k->cmd->name, &p->stage.conf.limits, e) < 0)
+		return -1;
+	k->started = true;
+	if (watch(p, EPOLL_CTL_ADD, k->w.fd, EPOLLIN, SOCKET, number, e) < 0 ||
+	    watch(p, EPOLL_CTL_ADD, k->w.child.pidfd, EPOLLIN, PROCESS, number, e) < 0)
+		return -1;
+	return send_begin(p, k, e);
+}
+
+static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, struct lx_err *e)
+{
+	struct peer *k = a->worker >= 0 ? &p->peers[a->worker] : NULL;
+	switch (what) {
+	case LX_DO_SEND:
+		return send_batch(p, a, e);
+	case LX_DO_BARRED:
+		return end_barred(p, a->data, a->as, e);
+	case LX_DO_CHARGE:
+		return end_charged(p, a, e);
+	case LX_DO_START:
+		return start_worker(p, a->worker, e);
+	case LX_DO_KILL:
+		say(p, "%s %s: killed", k->cmd->name,
+		    a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout)" : a->loss == LX_LOSS_HOST ? "fell silent" : "was not ready in time (--start-timeout)");
+		lx_child_kill(&k->w.child, SIGKILL);
+		return 0;
+	case LX_DO_STOP:
+		return send_end(p, k, e) < 0 ? -1 : lx_worker_close_input(&k->w, e);
+	case LX_DO_RETIRE:
+		say(p, "%s failed too often (%u losses): retired", k->cmd->name, a->deaths);
+		return 0;
+	case LX_DO_GIVE_UP:
+		return lx_err_set(e, LX_WORKER, "%s", a->why);
+	case LX_DO_BAR: /* the stage has told of it */
+	case LX_DO_NOTHING:
+		break;
+	}
+	return 0;
+}
+
+static int act(struct pool *p, struct lx_err *e)
+{
+	struct lx_action a;
+	enum lx_do what;
+	tick(p, false);
+	while ((what = lx_sched_next(p->sched, p->now, &a)) != LX_DO_NOTHING)
+		if (act_one(p, what, &a, e) < 0)
+			return -1;
+	return p->failed ? -1 : send_bars(p, e);
+}
+
+/* ---- loss ---- */
+
+static enum lx_loss loss_of(const struct peer *k, int status)
+{
+	if (k->w.shut && k->ended)
+		return LX_LOSS_LEFT;
+	return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 255 ? LX_LOSS_HOST : LX_LOSS_CRASH;
+}
+
+static void tell_loss(const struct pool *p, const struct peer *k, int status, uint64_t items)
+{
+	char how[64] = "ended";
+	if (status >= 0 && WIFSIGNALED(status))
+		snprintf(how, sizeof(how), "died of signal %d", WTERMSIG(status));
+	else if (status >= 0 && WIFEXITED(status))
+		snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
+	if (k->why.code && !k->why.upstream && k->why.code != LX_DATA)
+		say(p, "%s %s: %s", k->cmd->name, how, k->why.msg);
+	else
+		say(p, "%s %s%s, %llu items unanswered", k->cmd->name, how, k->begun ? "" : " before it was ready", ULL(items));
+}
+
+/* A refusal that every start would repeat: the pipeline's shape, or a version. */
+static bool hopeless(const struct peer *k)
+{
+	return !k->begun && k->why.upstream && (k->why.code == LX_USAGE || k->why.code == LX_VERSION);
+}
+
+static int lose(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	int status = -1;
+	if (!k->started)
+		return 0;
+	uint64_t items = lx_sched_view(p->sched, k->number).items;
+	k->started = false;
+	if (!k->w.shut && hopeless(k)) {
+		*e = k->why;
+		lx_worker_release(&k->w, NULL);
+		return -1;
+	}
+	bool closed = k->w.shut;
+	struct peer was = *k;
+	lx_worker_release(&k->w, &status);
+	k->begun = k->in_segment = k->stalled = k->watch_out = false;
+	if (!closed && p->conf->say)
+		tell_loss(p, &was, status, items);
+	return lx_sched_lost(p->sched, k->number, loss_of(&was, status), p->now, e);
+}
+
+/* Its output has ended: let the process end by itself for a moment, for its status' sake. */
+static int output_ended(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	struct lx_err ignored = LX_ERR_INIT;
+	if (k->w.child.pidfd >= 0)
+		lx_io_wait(k->w.child.pidfd, LINGER_EXIT_MS, &ignored);
+	return lose(p, k, e);
+}
+
+/* ---- answers ---- */
+
+static int contract(const struct pool *p, const struct peer *k, const struct lx_rec *r, const char *what, struct lx_err *e)
+{
+	char id[LX_ID_TEXT_MAX];
+	lx_id_text(&r->id, id, sizeof(id));
+	return lx_err_set(e, LX_WORKER, "%s %s: %s %s", k->cmd->name, what, p->stage.plan.domains[r->domain].name, id);
+}
+
+static int commit(struct pool *p, const struct lx_rec *r, struct lx_err *e)
+{
+	if (r->kind == LX_ITEM)
+		return lx_stage_put(&p->stage, r, e);
+	lx_buf_span(&p->stage.scratch, r->raw);
+	return lx_stage_put_buf(&p->stage, &p->stage.scratch, e);
+}
+
+static int on_answer(struct pool *p, struct peer *k, const struct lx_rec *r, struct lx_err *e)
+{
+	void *data;
+	enum lx_outcome as = LX_SUPPRESSED;
+	if (r->kind == LX_CLOSE || r->domain != (uint32_t)p->stage.domain)
+		return contract(p, k, r, "answered with a record of another kind or domain", e);
+	uint32_t anchor = r->kind == LX_ITEM ? r->id.n : anchor_of(p, r);
+	if (!anchor)
+		return contract(p, k, r, "named a cause that is anchored at no ancestor of", e);
+	switch (lx_sched_answer(p->sched, k->number, &r->id, r->outcome, anchor, p->now, &data, &as, e)) {
+	case LX_ANS_COMMIT:
+		let_go(p, data);
+		return commit(p, r, e);
+	case LX_ANS_BARRED:
+		return end_barred(p, data, as, e);
+	case LX_ANS_STRANGER:
+		return contract(p, k, r, "answered an item that is not open at it", e);
+	case LX_ANS_TWICE:
+		return contract(p, k, r, "answered an item twice", e);
+	case LX_ANS_LATE:
+		return 0;
+	case LX_ANS_ERROR:
+		break;
+	}
+	return -1;
+}
+
+static int on_frame(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	struct lx_rec r;
+	int got;
+	if (!k->begun)
+		return 0;
+	while ((got = lx_reader_rec(k->w.in, &r, &k->why)) > 0)
+		if (on_answer(p, k, &r, e) < 0)
+			return -1;
+	return got < 0 ? 1 : 0;
+}
+
+/* Its begin mark: the same tree as ours, the input's operations and its own behind them. */
+static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	const struct lx_plan *its = lx_reader_plan(k->w.in), *ours = &p->to_workers;
+	struct lx_err why = LX_ERR_INIT;
+	if (k->begun || !k->in_segment)
+		return lx_err_set(e, LX_WORKER, "%s began a stream twice", k->cmd->name);
+	if (strcmp(its->run, ours->run) != 0 || its->n_ops < ours->n_ops)
+		return lx_err_set(e, LX_WORKER, "%s began a stream that is not this run's", k->cmd->name);
+	if (lx_plan_agree(ours, its, &why) < 0)
+		return lx_err_set(e, LX_USAGE, "%s is no worker, it changes the domains: %s", k->cmd->name, why.msg);
+	k->begun = true;
+	if (p->declared < 0)
+		p->declared = k->number;
+	lx_sched_ready(p->sched, k->number, its->slots > 1024 ? 1024 : (uint32_t)its->slots, its->beats_ms * MS, p->now);
+	return push(p, k, e);
+}
+
+/* Everything that can be read from a worker now. */
+static int pump(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	bool lost = false;
+	if (k->begun)
+		lx_sched_heard(p->sched, k->number, p->now);
+	while (!lost) {
+		int rc = 0;
+		switch (lx_reader_next(k->w.in, &k->why)) {
+		case LX_EV_MORE:
+			rc = lx_reader_fill(k->w.in, &k->why);
+			if (rc == LX_IO_AGAIN)
+				return 0;
+			lost = rc < 0;
+			rc = 0;
+			break;
+		case LX_EV_BEGIN:
+			rc = on_begin(p, k, e);
+			/* the plan callback merges its operations while the reader still has them */
+			if (rc == 0 && p->in_plan)
+				return 0;
+			break;
+		case LX_EV_FRAME:
+			rc = on_frame(p, k, e);
+			lost = rc > 0;
+			break;
+		case LX_EV_HINT:
+			break;
+		case LX_EV_END:
+			k->ended = true;
+			break;
+		case LX_EV_EOF:
+		case LX_EV_ERROR:
+			lost = true;
+			break;
+		}
+		if (rc < 0)
+			return -1;
+	}
+	return output_ended(p, k, e);
+}
+
+/* ---- waiting ---- */
+
+static int timeout_ms(const struct pool *p)
+{
+	uint64_t t = lx_sched_deadline(p->sched), real = lx_io_now_ns();
+	uint64_t wait = t == LX_SCHED_NEVER ? UINT64_MAX : t > p->now ? t - p->now : 0;
+	uint64_t beat = !p->in_run ? UINT64_MAX : p->beat_at > real ? p->beat_at - real : 0;
+	wait = beat < wait ? beat : wait;
+	return wait / MS > 1000 ? 1000 : (int)((wait + MS - 1) / MS);
+}
+
+static int beat(struct pool *p, struct lx_err *e)
+{
+	if (!p->in_run || lx_io_now_ns() < p->beat_at)
+		return 0;
+	p->beat_at = lx_io_now_ns() + BEAT_MS * MS;
+	return lx_writer_hint(&p->stage.out, (struct lx_span){ 0 }, e);
+}
+
+static int on_event(struct pool *p, const struct epoll_event *ev, struct lx_err *e)
+{
+	struct peer *k = &p->peers[(uint32_t)ev->data.u64];
+	switch ((enum source)(ev->data.u64 >> 32)) {
+	case STDIN:
+		p->readable = true;
+		return 0;
+	case SIGNAL:
+		lx_sig_ack();
+		return lx_sig_stop() ? lx_err_set(e, LX_SYSTEM, "stopped by a signal") : 0;
+	case SOCKET:
+		if (!k->started)
+			return 0;
+		if (ev->events & EPOLLOUT && push(p, k, e) < 0)
+			return -1;
+		return ev->events & ~(uint32_t)EPOLLOUT ? pump(p, k, e) : 0;
+	case PROCESS:
+		if (!k->started)
+			return 0;
+		/* What it wrote before it ended counts. */
+		if (pump(p, k, e) < 0)
+			return -1;
+		return k->started ? lose(p, k, e) : 0;
+	}
+	return 0;
+}
+
+/* Events, without waiting where there is more to do. Before a wait the open frame leaves. */
+static int poll_events(struct pool *p, struct epoll_event *ev, int n_ev, bool more_to_do, struct lx_err *e)
+{
+	int n = epoll_wait(p->epoll, ev, n_ev, 0);
+	if (n == 0 && !more_to_do) {
+		if (p->in_run && lx_writer_flush(&p->stage.out, e) < 0)
+			return -1;
+		tick(p, false);
+		n = epoll_wait(p->epoll, ev, n_ev, timeout_ms(p));
+		tick(p, true);
+	}
+	if (n < 0 && errno != EINTR)
+		return lx_err_sys(e, "epoll_wait");
+	return n < 0 ? 0 : n;
+}
+
+/* input: more of it can be taken. */
+static int wait_events(struct pool *p, bool input, struct lx_err *e)
+{
+	struct epoll_event ev[64];
+	if (watch_input(p, input, e) < 0)
+		return -1;
+	bool ready = input && p->always_readable;
+	int n = poll_events(p, ev, 64, ready || (input && !p->starved), e);
+	if (n < 0)
+		return -1;
+	p->readable = ready;
+	for (int i = 0; i < n; i++)
+		if (on_event(p, &ev[i], e) < 0)
+			return -1;
+	return beat(p, e);
+}
+
+/* ---- the begin of a run ---- */
+
+static void make_plan(struct lx_plan *w, const struct lx_plan *p, int domain, const struct lx_limits *l)
+{
+	w->has_part = false;
+	w->slots = w->beats_ms = 0;
+	w->limits = *l;
+	for (int d = domain + 1; d < p->n_domains; d++)
+		w->domains[d].gathered = true;
+}
+
+/* What the first worker declares becomes ours. */
+static int adopt(struct pool *p, struct lx_plan *plan, struct lx_err *e)
+{
+	const struct lx_plan *its = lx_reader_plan(p->peers[p->declared].w.in);
+	for (int i = plan->n_ops; i < its->n_ops; i++) {
+		const struct lx_op *op = &its->ops[i];
+		if (lx_plan_op(plan, op->tool, op->domain, (const char *const *)op->reads, (const char *const *)op->writes,
+		               (const char *const *)op->drops, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_field(struct lx_plan *plan, int domain, const char *field, const char *option, struct lx_err *e)
+{
+	return field ? lx_plan_reads(plan, domain, field, option, e) : 0;
+}
+
+static int new_sched(struct pool *p, const struct lx_sched_conf *conf, struct lx_err *e)
+{
+	p->sched = lx_sched_new(conf, e);
+	for (size_t i = 0; p->sched && i < p->conf->n; i++)
+		if (lx_sched_worker(p->sched, false, p->now, e) < 0)
+			return -1;
+	return p->sched ? 0 : -1;
+}
+
+static int begin_sched(struct pool *p, const struct lx_plan *plan, int domain, struct lx_err *e)
+{
+	struct lx_sched_conf conf = p->conf->sched;
+	conf.levels = (uint32_t)lx_plan_levels(plan, domain, 0) + 1;
+	int d = domain;
+	for (uint32_t n = conf.levels; n > 1; n--, d = plan->domains[d].parent)
+		conf.tolerance[n] = plan->domains[d].tolerance;
+	if (!p->sched)
+		return new_sched(p, &conf, e);
+	lx_sched_run(p->sched, conf.levels, conf.tolerance);
+	for (size_t i = 0; i < p->conf->n; i++)
+		if (p->peers[i].started && send_begin(p, &p->peers[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static int wait_for_one(struct pool *p, struct lx_err *e)
+{
+	int rc = 0;
+	p->in_plan = true;
+	while (rc == 0 && p->declared < 0) {
+		rc = act(p, e);
+		if (rc == 0)
+			rc = wait_events(p, false, e);
+	}
+	p->in_plan = false;
+	return rc;
+}
+
+static int on_plan(void *ctx, struct lx_stage *s, struct lx_plan *plan, struct lx_err *e)
+{
+	struct pool *p = ctx;
+	const char *const reads[] = { p->conf->cost_field ? p->conf->cost_field : p->conf->bucket_field,
+		p->conf->cost_field ? p->conf->bucket_field : NULL, NULL };
+	p->declared = -1;
+	p->run_over = false;
+	if (check_field(plan, s->domain, p->conf->cost_field, "--cost", e) < 0 ||
+	    check_field(plan, s->domain, p->conf->bucket_field, "--bucket", e) < 0)
+		return -1;
+	lx_plan_free(&p->to_workers);
+	lx_plan_init(&p->to_workers);
+	if (lx_plan_copy(&p->to_workers, plan, e) < 0)
+		return -1;
+	make_plan(&p->to_workers, plan, s->domain, &s->conf.limits);
+	if (begin_sched(p, plan, s->domain, e) < 0 || wait_for_one(p, e) < 0 || adopt(p, plan, e) < 0)
+		return -1;
+	plan->slots = p->conf->n;
+	plan->beats_ms = BEAT_MS;
+	p->beat_at = lx_io_now_ns() + BEAT_MS * MS;
+	p->in_run = true;
+	return lx_plan_op(plan, s->conf.tool, s->domain, reads, NULL, NULL, e);
+}
+
+/* ---- the end ---- */
+
+static void stats_text(const struct pool *p, struct lx_buf *b)
+{
+	const struct lx_sched_stats *s = lx_sched_stats(p->sched);
+	lx_buf_printf(b, ",\"batches\":%llu,\"batch_items\":%llu,\"full_batches\":%llu,\"resent\":%llu,\"unproven\":%llu",
+	              ULL(s->batches), ULL(s->batch_items), ULL(s->full_batches), ULL(s->resent), ULL(s->unproven));
+	lx_buf_printf(b, ",\"crashed\":%llu,\"losses\":%llu,\"starts\":%llu,\"retired\":%llu,\"late\":%llu,\"peak_ready\":%llu,\"peak_ready_bytes\":%llu",
+	              ULL(s->charged), ULL(s->losses), ULL(s->starts), ULL(s->retired), ULL(s->late), ULL(s->peak_ready), ULL(s->peak_ready_bytes));
+	lx_buf_printf(b, ",\"doomed\":{\"parents\":%llu,\"received\":%llu,\"failed\":%llu,\"dropped\":%llu,\"never_sent\":%llu,\"discarded\":%llu,\"left\":%llu}",
+	              ULL(s->doom.parents), ULL(s->doom.received), ULL(s->doom.failed), ULL(s->doom.dropped), ULL(s->doom.never_sent),
+	              ULL(s->doom.discarded), ULL(s->doom.left));
+	lx_buf_str(b, ",\"workers\":[");
+	for (size_t i = 0; i < p->conf->n; i++) {
+		struct lx_worker_view v = lx_sched_view(p->sched, (int)i);
+		lx_buf_printf(b, "%s{\"answered\":%llu,\"losses\":%u,\"depth\":%u}", i ? "," : "", ULL(v.answered), v.losses, v.depth);
+	}
+	lx_buf_str(b, "]");
+}
+
+static int end_run(struct pool *p, struct lx_err *e)
+{
+	struct lx_buf more = { 0 };
+	p->run_over = p->in_run = false;
+	for (size_t i = 0; i < p->conf->n; i++)
+		if (p->peers[i].started && send_end(p, &p->peers[i], e) < 0)
+			return -1;
+	if (lx_stage_end_run(&p->stage, e) < 0)
+		return -1;
+	stats_text(p, &more);
+	int rc = lx_buf_cstr(&more) ? 0 : lx_buf_check(&more, e);
+	if (rc == 0 && p->conf->run_done)
+		rc = p->conf->run_done(&p->stage, (const char *)more.p, e);
+	lx_buf_free(&more);
+	return rc;
+}
+
+/* Take what the input has at hand, as long as there is room. */
+static int feed(struct pool *p, struct lx_err *e)
+{
+	struct lx_rec r;
+	p->starved = false;
+	for (int n = 0; n < FEED_MAX && !p->run_over && !p->eof && !(p->sched && lx_sched_full(p->sched)); n++) {
+		int rc = 0;
+		switch (lx_stage_next(&p->stage, &r, e)) {
+		case LX_STEP_ITEM:
+			rc = take(p, &r, e);
+			break;
+		case LX_STEP_MORE:
+			p->starved = !p->readable;
+			if (p->starved)
+				return 0;
+			p->readable = p->always_readable;
+			rc = lx_stage_fill(&p->stage, e);
+			break;
+		case LX_STEP_RUN:
+			p->run_over = true;
+			if (p->sched)
+				lx_sched_end(p->sched);
+			break;
+		case LX_STEP_EOF:
+			p->eof = true;
+			break;
+		case LX_STEP_REC:
+		case LX_STEP_FRAME:
+			break;
+		case LX_STEP_ERROR:
+			rc = -1;
+			break;
+		}
+		if (rc < 0 || p->failed)
+			return -1;
+	}
+	return 0;
+}
+
+/* Close the workers' inputs and give them a moment to end. Their work is done: how they end changes nothing. */
+static int shut_down(struct pool *p, struct lx_err *e)
+{
+	uint64_t until = lx_io_now_ns() + GRACE_MS * MS;
+	size_t left = 0;
+	for (size_t i = 0; i < p->conf->n; i++)
+		if (p->peers[i].started && lx_worker_close_input(&p->peers[i].w, e) < 0)
+			return -1;
+	do {
+		left = 0;
+		for (size_t i = 0; i < p->conf->n; i++)
+			left += p->peers[i].started && p->peers[i].begun;
+		if (left && wait_events(p, false, e) < 0)
+			return -1;
+	} while (left && lx_io_now_ns() < until);
+	return 0;
+}
+
+static bool at_work(const struct pool *p)
+{
+	return p->sched && lx_sched_held(p->sched);
+}
+
+static int loop(struct pool *p, struct lx_err *e)
+{
+	while (!p->eof) {
+		if (feed(p, e) < 0 || (p->sched && act(p, e) < 0))
+			return -1;
+		if (p->run_over && !at_work(p)) {
+			if (end_run(p, e) < 0)
+				return -1;
+			continue;
+		}
+		if (p->eof)
+			break;
+		bool input = !p->run_over && !p->eof && !(p->sched && lx_sched_full(p->sched));
+		if (!p->sched) { /* no run has begun: there is nothing but input to wait for */
+			p->readable = true;
+			if (lx_io_wait(lx_stage_fd(&p->stage), -1, e) < 0)
+				return -1;
+			if (lx_sig_stop())
+				return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
+			continue;
+		}
+		if (wait_events(p, input, e) < 0)
+			return -1;
+	}
+	return p->sched ? shut_down(p, e) : 0;
+}
+
+static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err *e)
+{
+	struct lx_stage_conf conf = *sc;
+	conf.plan = on_plan;
+	conf.seen = on_seen;
+	conf.barred = on_barred;
+	conf.hint = on_hint;
+	conf.ctx = p;
+	p->mark = lx_io_now_ns();
+	p->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (p->epoll < 0)
+		return lx_err_sys(e, "epoll");
+	p->peers = calloc(p->conf->n, sizeof(*p->peers));
+	if (!p->peers)
+		return lx_err_sys(e, "workers");
+	for (size_t i = 0; i < p->conf->n; i++)
+		p->peers[i] = (struct peer){ .w = LX_WORKER_NONE, .cmd = &p->conf->cmds[i], .number = (int)i };
+	if (lx_slab_init(&p->slab, p->conf->mem, e) < 0 || watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e) < 0)
+		return -1;
+	return lx_stage_init(&p->stage, &conf, e);
+}
+
+static void tear_down(struct pool *p)
+{
+	for (size_t i = 0; p->peers && i < p->conf->n; i++)
+		lx_child_kill(&p->peers[i].w.child, SIGKILL); /* all at once, then reap */
+	for (size_t i = 0; p->peers && i < p->conf->n; i++)
+		lx_worker_release(&p->peers[i].w, NULL);
+	free(p->peers);
+	lx_sched_free(p->sched);
+	lx_slab_release(&p->slab);
+	lx_stage_release(&p->stage);
+	lx_plan_free(&p->to_workers);
+	lx_buf_free(&p->bars);
+	if (p->epoll >= 0)
+		close(p->epoll);
+}
+
+int lx_pool_run(const struct lx_pool_conf *c, const struct lx_stage_conf *sc, struct lx_err *e)
+{
+	struct pool p = { .conf = c, .epoll = -1, .declared = -1, .e = e };
+	lx_plan_init(&p.to_workers);
+	int rc = set_up(&p, sc, e);
+	if (rc == 0)
+		rc = loop(&p, e);
+	if (rc < 0)
+		lx_stage_abort(&p.stage, e);
+	tear_down(&p);
+	return rc;
+}
