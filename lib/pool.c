@@ -567,7 +567,7 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 {
 	const struct lx_plan *its = lx_reader_plan(k->w.in), *ours = &p->to_workers;
 	struct lx_err why = LX_ERR_INIT;
-	if (k->begun || !k->in_segment)
+	if (k->begun)
 		return lx_err_set(e, LX_WORKER, "%s began a stream twice", k->cmd->name);
 	if (strcmp(its->run, ours->run) != 0 || its->n_ops < ours->n_ops)
 		return lx_err_set(e, LX_WORKER, "%s began a stream that is not this run's", k->cmd->name);
