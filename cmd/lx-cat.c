@@ -456,14 +456,16 @@ static int open_input(char **operands, struct lx_err *e)
 	return 0;
 }
 
-/* One read. Where nothing comes before, the first SIGINT ends it. */
+/* One read. Where no stage comes before, the first SIGINT ends the reading. */
 static int fill(const struct mode *m, struct lx_err *e)
 {
 	if (!lx_io_ready(c.fd) && m->idle(e) < 0)
 		return -1;
-	if (c.is_source && lx_sig_asked())
+	int rc = c.is_source ? lx_io_wait_asked(c.fd, e) : 1;
+	if (rc == 0)
 		return lx_err_set(e, LX_DATA, "interrupted");
-	int rc = lx_reader_fill(c.in, e);
+	if (rc > 0)
+		rc = lx_reader_fill(c.in, e);
 	if (rc != LX_IO_AGAIN)
 		return rc;
 	if (lx_sig_stop())

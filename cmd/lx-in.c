@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -295,15 +294,9 @@ static int on_long_line(struct lx_err *e)
 /* Before a read that may block: let go of what is waiting. 1: read; 0: SIGINT, stop reading. */
 static int await_input(int fd, struct lx_err *e)
 {
-	struct pollfd p[2] = { { fd, POLLIN, 0 }, { lx_sig_fd(), POLLIN, 0 } };
-	if (poll(p, 2, 0) == 0) {
-		if (lx_writer_flush(&s.stage.out, e) < 0)
-			return -1;
-		while (poll(p, 2, -1) < 0)
-			if (errno != EINTR)
-				return lx_err_sys(e, "poll");
-	}
-	return !lx_sig_asked();
+	if (!lx_io_ready(fd) && lx_writer_flush(&s.stage.out, e) < 0)
+		return -1;
+	return lx_io_wait_asked(fd, e);
 }
 
 /* Of a line over the limit only the hash is kept. */

@@ -172,6 +172,15 @@ int lx_io_wait(int fd, int timeout_ms, struct lx_err *e)
 	}
 }
 
+int lx_io_wait_asked(int fd, struct lx_err *e)
+{
+	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = lx_sig_fd(), .events = POLLIN } };
+	while (!lx_sig_asked() && poll(p, 2, -1) < 0)
+		if (errno != EINTR)
+			return lx_err_sys(e, "poll");
+	return !lx_sig_asked();
+}
+
 bool lx_io_ready(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

@@ -40,6 +40,9 @@ int lx_io_slurp(int fd, struct lx_buf *b, uint64_t max_bytes, const char *option
 /* 1: fd has data or end of file; 0: timeout_ms passed (-1: none); -1: error. EINTR returns 0 when a stop is asked. */
 int lx_io_wait(int fd, int timeout_ms, struct lx_err *e);
 
+/* The wait of a source, which the first SIGINT ends: 1: as above; 0: a stop signal came, now or before; -1: error. */
+int lx_io_wait_asked(int fd, struct lx_err *e);
+
 /* True when a read of fd would return at once. */
 bool lx_io_ready(int fd);
 
