@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,8 @@ struct peer {
 	bool stalled;    /* the scheduler was told */
 	bool watch_out;  /* epoll looks for room */
 	bool ended;      /* its end mark came */
+	bool garbled;    /* what it wrote is no stream */
+	bool killed;     /* the scheduler had it killed */
 	struct lx_err why; /* what its stream ended with, if with an error */
 };
 
@@ -396,7 +399,7 @@ static int start_worker(struct pool *p, int number, struct lx_err *e)
 {
 	struct peer *k = &p->peers[number];
 	k->why = (struct lx_err)LX_ERR_INIT;
-	k->stalled = k->watch_out = false;
+	k->stalled = k->watch_out = k->garbled = k->killed = false;
 	if (lx_worker_start(&k->w, k->cmd->argv, k->cmd->env, k->cmd->name, &p->stage.conf.limits, e) < 0)
 		return -1;
 	k->started = true;
@@ -421,6 +424,7 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 	case LX_DO_KILL:
 		say(p, "%s %s: killed", k->cmd->name,
 		    a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout)" : a->loss == LX_LOSS_HOST ? "fell silent" : "was not ready in time (--start-timeout)");
+		k->killed = true;
 		lx_child_kill(&k->w.child, SIGKILL);
 		return 0;
 	case LX_DO_STOP:
@@ -464,10 +468,11 @@ static void tell_loss(const struct pool *p, const struct peer *k, int status, ui
 		snprintf(how, sizeof(how), "died of signal %d", WTERMSIG(status));
 	else if (status >= 0 && WIFEXITED(status))
 		snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
-	if (k->why.code && !k->why.upstream && k->why.code != LX_DATA)
-		say(p, "%s %s: %s", k->cmd->name, how, k->why.msg);
+	if (k->garbled)
+		say(p, "%s; killed", k->why.msg); /* begins with its name */
 	else
-		say(p, "%s %s%s, %llu items unanswered", k->cmd->name, how, k->begun ? "" : " before it was ready", ULL(items));
+		say(p, "%s %s%s, %llu item%s unanswered", k->cmd->name, how, k->begun ? "" : " before it was ready", ULL(items),
+		    items == 1 ? "" : "s");
 }
 
 /* A refusal that every start would repeat: the pipeline's shape, or a version. */
@@ -492,16 +497,19 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	struct peer was = *k;
 	lx_worker_release(&k->w, &status);
 	k->begun = k->in_segment = k->stalled = k->watch_out = false;
-	if (!closed && p->conf->say)
+	if (!closed && !was.killed)
 		tell_loss(p, &was, status, items);
-	return lx_sched_lost(p->sched, k->number, loss_of(&was, status), p->now, e);
+	/* Who is to blame is known now, and has to be told before anybody suffers for it. */
+	return lx_sched_lost(p->sched, k->number, loss_of(&was, status), p->now, e) < 0 ? -1 : act(p, e);
 }
 
 /* Its output has ended: let the process end by itself for a moment, for its status' sake. */
 static int output_ended(struct pool *p, struct peer *k, struct lx_err *e)
 {
 	struct lx_err ignored = LX_ERR_INIT;
-	if (k->w.child.pidfd >= 0)
+	char byte;
+	k->garbled = k->why.code == LX_DATA && !k->why.upstream && recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+	if (!k->garbled)
 		lx_io_wait(k->w.child.pidfd, LINGER_EXIT_MS, &ignored);
 	return lose(p, k, e);
 }
@@ -641,6 +649,18 @@ static int beat(struct pool *p, struct lx_err *e)
 	return lx_writer_hint(&p->stage.out, (struct lx_span){ 0 }, e);
 }
 
+static int process_ended(struct pool *p, struct peer *k, struct lx_err *e)
+{
+	int status;
+	pid_t pid = k->w.child.pid;
+	if (!k->started || lx_child_ended(&k->w.child, &status, e) == 0)
+		return 0; /* the event was for the one before it */
+	/* What it wrote before it ended counts. */
+	if (pump(p, k, e) < 0)
+		return -1;
+	return k->started && k->w.child.pid == pid ? lose(p, k, e) : 0;
+}
+
 static int on_event(struct pool *p, const struct epoll_event *ev, struct lx_err *e)
 {
 	struct peer *k = &p->peers[(uint32_t)ev->data.u64];
@@ -658,12 +678,7 @@ static int on_event(struct pool *p, const struct epoll_event *ev, struct lx_err 
 			return -1;
 		return ev->events & ~(uint32_t)EPOLLOUT ? pump(p, k, e) : 0;
 	case PROCESS:
-		if (!k->started)
-			return 0;
-		/* What it wrote before it ended counts. */
-		if (pump(p, k, e) < 0)
-			return -1;
-		return k->started ? lose(p, k, e) : 0;
+		return process_ended(p, k, e);
 	}
 	return 0;
 }
