@@ -109,7 +109,8 @@ static bool is_changed(const char *var, char *const *changes)
 	return false;
 }
 
-/* The array is allocated, the strings are not. Of two changes of one name the later counts. */
+/* The array is allocated, the strings are not. Of two changes of one name the later counts. An inherited LX_FAIL
+ * is left out: the descriptor it names does not reach the child. */
 static char **make_env(char *const *changes)
 {
 	size_t n = 0, max = 1;
@@ -121,7 +122,7 @@ static char **make_env(char *const *changes)
 	if (!env)
 		return NULL;
 	for (char **v = environ; v && *v; v++)
-		if (!is_changed(*v, changes))
+		if (!is_changed(*v, changes) && !same_name(*v, "LX_FAIL"))
 			env[n++] = *v;
 	for (char *const *c = changes; c && *c; c++)
 		if (strchr(*c, '=') && !is_changed(*c, c + 1))

@@ -18,7 +18,8 @@
 
 struct lx_spawn {
 	char *const *argv;  /* argv[0] is looked up in PATH; a file the kernel cannot run is given to /bin/sh, as execvp does */
-	char *const *env;   /* changes to the inherited environment, NULL-terminated; may be NULL. NAME=VALUE sets, NAME unsets */
+	char *const *env;   /* changes to the inherited environment, NULL-terminated; may be NULL. NAME=VALUE sets, NAME unsets.
+	                     * An inherited LX_FAIL is unset: its descriptor does not reach the child */
 	int in, out, err;   /* become fds 0, 1, 2; -1: inherit, in == -1: /dev/null */
 	int keep;           /* one more fd, above 2, the child inherits under its own number; -1: none */
 };

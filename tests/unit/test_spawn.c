@@ -266,8 +266,11 @@ static void the_environment_is_changed(void)
 	char *env[] = { (char *)"LX_A=first", (char *)"LX_B", (char *)"LX_C=with = and space", (char *)"LX_A=second", NULL };
 	CHECK(run_env(SH("echo \"$LX_A|${LX_B-unset}|$LX_BB|$LX_C\"; env | grep -c ^LX_A="), env, -1) == 0);
 	CHECK(says("second|unset|other|with = and space\n1\n"));
-	CHECK(RUN_SH("echo \"$LX_A|$LX_B\"") == 0 && says("inherited|inherited\n"));
-	unsetenv("LX_A"), unsetenv("LX_B"), unsetenv("LX_BB");
+	setenv("LX_FAIL", "77", 1); /* a descriptor of ours: the child has none */
+	CHECK(RUN_SH("echo \"$LX_A|$LX_B|${LX_FAIL-unset}\"") == 0 && says("inherited|inherited|unset\n"));
+	env[0] = (char *)"LX_FAIL=20";
+	CHECK(run_env(SH("echo $LX_FAIL"), env, -1) == 0 && says("20\n"));
+	unsetenv("LX_FAIL"), unsetenv("LX_A"), unsetenv("LX_B"), unsetenv("LX_BB");
 }
 
 static void it_has_the_callers_file_limit(void)
