@@ -39,6 +39,7 @@ struct peer {
 	bool watch_out;  /* epoll looks for room */
 	bool ended;      /* its end mark came */
 	bool garbled;    /* what it wrote is no stream */
+	bool was_ready;  /* once */
 	bool killed;     /* the scheduler had it killed */
 	struct lx_err why; /* what its stream ended with, if with an error */
 };
@@ -54,6 +55,7 @@ struct pool {
 	struct lx_plan to_workers; /* what their begin mark says */
 	int epoll;
 	uint64_t now, mark;        /* the scheduler's time; real time up to which it was counted */
+	uint64_t began_ns, ready_ns; /* real time: when we began, when the last worker became ready for the first time */
 	uint64_t beat_at;          /* real time of the next beat */
 	bool always_readable;      /* stdin is a file: epoll has no say */
 	bool readable, watched;
@@ -538,6 +540,8 @@ static int on_answer(struct pool *p, struct peer *k, const struct lx_rec *r, str
 	if (r->kind == LX_CLOSE || r->domain != (uint32_t)p->stage.domain)
 		return contract(p, k, r, "answered with a record of another kind or domain", e);
 	uint32_t anchor = r->kind == LX_ITEM ? r->id.n : anchor_of(p, r);
+	if (!anchor && r->outcome != LX_FAILED) /* suppressed for what befell a sibling */
+		anchor = r->id.n;
 	if (!anchor)
 		return contract(p, k, r, "named a cause that is anchored at no ancestor of", e);
 	switch (lx_sched_answer(p->sched, k->number, &r->id, r->outcome, anchor, p->now, &data, &as, e)) {
@@ -582,6 +586,9 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 	if (lx_plan_agree(ours, its, &why) < 0)
 		return lx_err_set(e, LX_USAGE, "%s is no worker, it changes the domains: %s", k->cmd->name, why.msg);
 	k->begun = true;
+	if (!k->was_ready)
+		p->ready_ns = lx_io_now_ns();
+	k->was_ready = true;
 	if (p->declared < 0)
 		p->declared = k->number;
 	lx_sched_ready(p->sched, k->number, its->slots > 1024 ? 1024 : (uint32_t)its->slots, its->beats_ms * MS, p->now);
@@ -819,7 +826,7 @@ static void stats_text(const struct pool *p, struct lx_buf *b)
 	lx_buf_printf(b, ",\"doomed\":{\"parents\":%llu,\"received\":%llu,\"failed\":%llu,\"dropped\":%llu,\"never_sent\":%llu,\"discarded\":%llu,\"left\":%llu}",
 	              ULL(s->doom.parents), ULL(s->doom.received), ULL(s->doom.failed), ULL(s->doom.dropped), ULL(s->doom.never_sent),
 	              ULL(s->doom.discarded), ULL(s->doom.left));
-	lx_buf_str(b, ",\"workers\":[");
+	lx_buf_printf(b, ",\"ready_ms\":%llu,\"workers\":[", ULL((p->ready_ns - p->began_ns) / MS));
 	for (size_t i = 0; i < p->conf->n; i++) {
 		struct lx_worker_view v = lx_sched_view(p->sched, (int)i);
 		lx_buf_printf(b, "%s{\"answered\":%llu,\"losses\":%u,\"depth\":%u}", i ? "," : "", ULL(v.answered), v.losses, v.depth);
@@ -941,7 +948,7 @@ static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err 
 	conf.barred = on_barred;
 	conf.hint = on_hint;
 	conf.ctx = p;
-	p->mark = lx_io_now_ns();
+	p->mark = p->began_ns = p->ready_ns = lx_io_now_ns();
 	p->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (p->epoll < 0)
 		return lx_err_sys(e, "epoll");

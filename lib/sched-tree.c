@@ -21,8 +21,6 @@ static struct node *node_new(struct lx_sched *s, struct node *parent, uint64_t o
 		parent->child->sib_prev = n;
 	parent->child = n;
 	s->stats.parents++;
-	if (n->barred && n->depth + 1u == s->conf.levels)
-		s->stats.doom.parents++;
 	return n;
 }
 
@@ -278,7 +276,7 @@ static void bar_below(struct lx_sched *s, struct node *n, enum lx_outcome as)
 		return; /* what is below was barred then */
 	n->barred = as;
 	if (n->depth + 1u == s->conf.levels) {
-		s->stats.doom.parents++;
+		s->stats.doom.parents += n->t.received != 0;
 		s->stats.doom.received += n->t.received;
 		s->stats.doom.failed += n->t.failed;
 		s->stats.doom.dropped += n->t.dropped;

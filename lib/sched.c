@@ -223,10 +223,16 @@ void sched_end_item(struct lx_sched *s, struct item *it, enum lx_outcome as)
 	list_add(&s->out, it);
 }
 
+static void received(struct lx_sched *s, struct node *n)
+{
+	s->stats.doom.parents += n->barred && !n->t.received; /* doomed before any child came */
+	sched_tally(s, n, received);
+}
+
 /* Admit an item whose parent is known. */
 static int admit(struct lx_sched *s, struct node *n, struct item *it)
 {
-	sched_tally(s, n, received);
+	received(s, n);
 	if (s->conf.order == LX_ORDER_FIXED) {
 		if (sched_fixed_add(s, it) < 0)
 			return -1;
@@ -270,7 +276,7 @@ bool lx_sched_full(const struct lx_sched *s)
 /* An item of the call's own domain that came non-present. */
 static int gone_child(struct lx_sched *s, struct node *n, uint64_t ordinal, enum lx_outcome o)
 {
-	sched_tally(s, n, received);
+	received(s, n);
 	if (o == LX_DROPPED)
 		sched_tally(s, n, dropped);
 	else if (o == LX_FAILED)

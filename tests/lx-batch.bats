@@ -1,0 +1,357 @@
+load lib
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	W=$B/tool/worker
+	printf '' | lx-in --run r --lines -d text >empty.lx
+	tree 5 >in.lx
+}
+
+# docs COUNT [ROW...]: a stream of docs with pages p0, p1, ... from JSON arrays of page texts; rows after COUNT plain
+# docs of 1 to 6 pages.
+docs() {
+	local i j n=$1 row
+	shift
+	{
+		for ((i = 0; i < n; i++)); do
+			row='"p"'
+			for ((j = 0; j < i * 7 % 6; j++)); do row+=',"p"'; done
+			echo "{\"data\":[$row]}"
+		done
+		for row; do echo "{\"data\":$row}"; done
+	} | lx-in --run d --jsonl -d doc | lx-expand -d page -i data
+}
+# frames FILE DOMAIN-INDEX: the number of present items of the domain in each frame.
+frames() {
+	"$PY" - "$1" "$2" <<'END'
+import sys, io, msgpack, zstandard
+b, d, out = open(sys.argv[1], 'rb').read(), int(sys.argv[2]), []
+while b:
+    if b[1:4] == b'\x2a\x4d\x18':
+        b = b[8 + int.from_bytes(b[4:8], 'little'):]
+        continue
+    z = zstandard.ZstdDecompressor().decompressobj()
+    content = z.decompress(b)
+    b = z.unused_data
+    out.append(sum(1 for r in msgpack.Unpacker(io.BytesIO(content)) if r[0] == 1 and r[1] == d))
+print(*out)
+END
+}
+# verdicts FILE: every non-present item as "domain id outcome type".
+verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2] | map(tostring) | join(".")) \(.[3]) \(.[4].type)"'; }
+
+@test "lx-batch: alone, makes frames of whole batches across parents" {
+	lx-batch -n 4 <in.lx >out.lx
+	same_stream in.lx out.lx
+	run frames out.lx 1
+	assert_output '4 4 4 3'
+	lx-batch -n 100 <in.lx >out.lx
+	run frames out.lx 1
+	assert_output 15
+	lx-batch -d doc -n 2 <in.lx >out.lx
+	same_stream in.lx out.lx
+	run frames out.lx 0
+	assert_output '2 2 1'
+}
+
+@test "lx-batch: alone, closes on bytes and cost, an item over it alone" {
+	docs 0 '["aaaa","b","cc","dddddddddddd","e","ff"]' >d.lx
+	lx-batch --cost data=5 <d.lx >out.lx
+	same_stream d.lx out.lx
+	run frames out.lx 1
+	assert_output '2 1 1 2' # aaaa+b, cc, the large one, e+ff
+	lx-batch -b 40 <d.lx >out.lx
+	same_stream d.lx out.lx
+	exits 2 lx-batch --cost nothing=5 <in.lx
+	says "field 'nothing'" --cost
+}
+
+@test "lx-batch: alone, a part-filled frame leaves when the source is slow, later with --linger" {
+	mkfifo slow
+	lx-batch -n 100 <slow >out.lx 3>&- &
+	BG+=($!)
+	local pid=$!
+	exec 8>slow
+	tree 1 | lx-cat --compress raw >one.lx
+	head -c -30 one.lx >&8 # all but the end mark
+	line_is_there() { lx-cat --json out.lx 2>/dev/null | grep -q d0-c; }
+	wait_for 20 line_is_there
+	tail -c 30 one.lx >&8
+	exec 8>&-
+	wait "$pid"
+	same_stream one.lx out.lx
+}
+
+@test "lx-batch: workers answer every item, whatever the batch size and their number" {
+	docs 12 >d.lx
+	local n j
+	for n in 1 2 7 64; do
+		for j in 1 4; do
+			lx-batch -n $n -j $j -- "$W" <d.lx >out.lx
+			same_stream d.lx out.lx
+			lx-batch -n $n -j $j --order fifo -- "$W" -r <d.lx >out.lx
+			same_stream d.lx out.lx
+			lx-batch -n $n -j $j --fixed -W "$W -r" <d.lx >out.lx
+			same_stream d.lx out.lx
+			lx-batch -b 50 -j $j --bucket data --linger 0 -W "$W" -W "$W -n 4" -- "$W" <d.lx >out.lx
+			same_stream d.lx out.lx
+		done
+	done
+}
+
+@test "lx-batch: a worker gets whole batches, and its number and device" {
+	docs 0 '["a","b","c","d","e","f","g"]' >d.lx
+	lx-batch --fixed -n 3 -j 1 -W "tee sent.lx | $W" <d.lx >out.lx
+	run frames sent.lx 1
+	assert_output '3 3 1'
+	lx-batch --gpus 4,7 -n 1 -W "echo \$LX_WORKER \$CUDA_VISIBLE_DEVICES >w\$LX_WORKER; exec $W" <d.lx >out.lx
+	[[ $(cat w0 w1) == $'0 4\n1 7' ]]
+}
+
+@test "lx-batch: what the worker declares is in our begin mark" {
+	lx-batch -- "$W" <in.lx | lx-cat --json | head -1 >begin
+	run jq -r '.begin.ops[-2:][].tool' begin
+	assert_output $'worker\nlx-batch'
+}
+
+@test "lx-batch: the same children fail for every batch size, and only their parents, however they fail" {
+	local how n j want
+	for how in fail-parent exit die; do
+		docs 10 "[\"p\",\"$how\",\"p\"]" '["p","p","p","p"]' "[\"$how\"]" '["p","p"]' "[\"p\",\"p\",\"p\",\"$how\",\"p\"]" >d.lx
+		for n in '-n 1' '-n 2' '-n 7' '-n 64' '--cost data=9'; do
+			for j in 1 4; do
+				# shellcheck disable=SC2086
+				lx-batch -q $n -j $j --stats s.json -- "$W" <d.lx >out.lx
+				run bash -c "lx-cat --canonical out.lx | jq -r 'select(.[0] == 2 and .[3] == 2) | .[2] | map(tostring) | join(\".\")'"
+				assert_output $'10.1\n12.0\n14.3'
+				# nobody outside the three parents has anything but an answer
+				run bash -c "lx-cat --canonical out.lx | jq -r 'select(.[0] == 2 and .[1] == 1) | .[2][0]' | sort -u | tr '\n' ' '"
+				assert_output '10 12 14 '
+				want=$(jq '.doomed.failed + .doomed.dropped + .doomed.never_sent + .doomed.discarded + .doomed.left == .doomed.received' s.json)
+				[[ $want == true ]] || fail "accounts: $(<s.json)"
+				run jq -c '[.doomed.parents >= 2, .doomed.failed, .in.page.present == ([.out.page[]] | add) - .out.page.closes]' s.json
+				assert_output '[true,3,true]'
+			done
+		done
+	done
+}
+
+@test "lx-batch: a failure with a wide scope bars the whole document, a drop nobody" {
+	docs 3 '["fail-doc","p","p"]' '["drop","p"]' >d.lx
+	lx-batch -n 2 -- "$W" <d.lx >out.lx
+	run verdicts out.lx
+	assert_line '1 3.0 2 test'
+	assert_line '1 4.0 1 test'
+	refute_line --regexp '^1 4.1'
+	[[ $(verdicts out.lx | wc -l) -ge 2 ]]
+}
+
+@test "lx-batch: doomed siblings are not sent" {
+	local many='"p"' i
+	for ((i = 0; i < 300; i++)); do many+=',"p"'; done
+	docs 200 "[\"fail-parent\",$many]" "[\"fail-parent\",$many]" >d.lx
+	lx-batch -n 1 --linger 10s --stats s.json -- "$W" <d.lx >out.lx
+	run jq -c '[.doomed.parents, .doomed.failed, .doomed.never_sent, .doomed.discarded]' s.json
+	assert_output '[2,2,602,0]'
+	run bash -c "verdicts() { lx-cat --canonical out.lx | jq -r 'select(.[0] == 2) | .[3:5] | [.[0], .[1].origin[1]] | tostring'; }; verdicts | sort | uniq -c | tr -s ' '"
+	assert_output $' 1 [2,[200,0]]\n 1 [2,[201,0]]\n 301 [3,[200,0]]\n 301 [3,[201,0]]'
+}
+
+@test "lx-batch: answers that came before a worker died count, at every byte" {
+	docs 0 '["a","b","c"]' '["d","e"]' >d.lx
+	local i
+	for ((i = 1; i < 260; i += 3)); do
+		rm -f once
+		lx-batch -q -n 2 -W "if [ -e once ]; then exec $W -r; else >once; exec $W -r -c $i; fi" <d.lx >out.lx
+		same_stream d.lx out.lx
+	done
+}
+
+@test "lx-batch: a flaky worker costs nobody anything" {
+	docs 5 '["p","die","p"]' '["exit","p"]' >d.lx
+	lx-batch -q -n 3 -j 2 --stats s.json -- "$W" -1 once <d.lx >out.lx
+	same_stream d.lx out.lx
+	run jq '.losses >= 1 and .crashed == 0' s.json
+	assert_output true
+}
+
+@test "lx-batch: a worker over its time is killed with all it started" {
+	local how
+	for how in hang stop silent; do
+		docs 2 "[\"p\",\"$how\",\"p\"]" >d.lx
+		lx-batch -n 4 -j 2 --timeout 0.2 -- "$W" <d.lx >out.lx 2>err
+		run verdicts out.lx
+		assert_line '1 2.1 2 timeout'
+		grep -q 'over its time' err
+	done
+	no_worker_is_left() { ! pgrep -f "^$W" >/dev/null; }
+	wait_for 20 no_worker_is_left
+}
+
+@test "lx-batch: a worker that beats and falls silent is lost, and charges nobody" {
+	docs 1 '["p","silent","p"]' >d.lx
+	lx-batch -n 4 -j 2 --stats s.json -- "$W" -b 100 -1 once <d.lx >out.lx 2>err
+	same_stream d.lx out.lx
+	grep -q 'fell silent' err
+}
+
+@test "lx-batch: a worker that breaks the contract is named, and that is the end" {
+	local how
+	for how in twice:twice stranger:'not open' other:'another kind'; do
+		docs 2 "[\"p\",\"${how%%:*}\",\"p\"]" >d.lx
+		exits 6 lx-batch -n 4 -- "$W" <d.lx
+		says 'worker 0' "${how#*:}" page
+		mv out out.lx
+		exits 6 lx-cat out.lx # it says so itself
+	done
+	exits 2 lx-batch -- lx-expand -d part -s delim:' ' <in.lx
+	grep -q 'changes the domains' err
+}
+
+@test "lx-batch: what a worker writes may be no stream at all" {
+	docs 2 '["p","garbage","p"]' >d.lx
+	lx-batch -n 4 -j 2 -- "$W" <d.lx >out.lx 2>err
+	run verdicts out.lx
+	assert_line '1 2.1 2 crash'
+	exits 6 lx-batch -W 'echo hello' <d.lx
+}
+
+@test "lx-batch: workers that die on every start end the stage at once" {
+	local before=$SECONDS
+	exits 6 lx-batch -j 3 -- "$W" -x <in.lx
+	grep -q 'no worker is left' err
+	exits 6 lx-batch -j 2 -- false <in.lx
+	exits 6 lx-batch --start-timeout 0.1 -- sleep 100 <in.lx
+	((SECONDS - before < 20))
+	mv out out.lx
+	exits 6 lx-cat out.lx
+}
+
+@test "lx-batch: a worker that never answers ends the stage, not every item" {
+	docs 40 >d.lx
+	exits 6 lx-batch -q -n 8 -j 2 -- "$W" -e <d.lx
+	exits 6 lx-batch -q -n 1 -j 2 -- "$W" -e <d.lx
+	grep -q 'in a row' err
+}
+
+@test "lx-batch: --on-crash" {
+	docs 3 '["p","die","p"]' >d.lx
+	lx-batch -q -n 100 --fixed --on-crash fail -- "$W" <d.lx >out.lx
+	[[ $(verdicts out.lx | grep -c crash) -ge 4 ]]
+	lx-batch -q -n 100 --fixed --on-crash retry --retry 2 --stats s.json -- "$W" -1 once <d.lx >out.lx
+	same_stream d.lx out.lx
+	exits 6 lx-batch -q --on-crash abort -- "$W" <d.lx
+	grep -q 'unanswered' err
+}
+
+@test "lx-batch: a worker that floods stderr, or takes nothing for a while, does not deadlock" {
+	docs 2 '["p","flood","p"]' >d.lx
+	lx-batch -n 4 -- "$W" <d.lx >out.lx 2>/dev/null
+	same_stream d.lx out.lx
+	local big
+	big=$(head -c 300000 /dev/zero | tr '\0' x)
+	for _ in 1 2 3 4 5 6 7 8; do echo "{\"data\":[\"$big\",\"$big\"]}"; done | lx-in --run d --jsonl -d doc | lx-expand -d page -i data >d.lx
+	lx-batch -n 4 -j 2 -- "$W" -S 100 -r <d.lx >out.lx
+	same_stream d.lx out.lx
+}
+
+@test "lx-batch: a worker may be an lx-batch, or a pipeline" {
+	docs 10 '["p","fail-parent","p"]' '["p","die","p"]' >d.lx
+	lx-batch -q -n 8 -- lx-batch -q -n 2 -j 2 -- "$W" <d.lx >out.lx
+	run bash -c "lx-cat --canonical out.lx | jq -r 'select(.[0] == 2 and .[3] == 2) | .[2] | map(tostring) | join(\".\")'"
+	assert_output $'10.1\n11.1'
+	docs 10 >d.lx
+	lx-batch -n 8 -j 2 -W "lx-batch -n 3 | lx-batch -n 2 -- $W | $W -r" <d.lx >out.lx
+	same_stream d.lx out.lx
+}
+
+@test "lx-batch: nested domains, and the domain of the call in the middle" {
+	printf 'a b|c\nd|e f g\n' | lx-in --run r --lines -d text | lx-expand -d part -s delim:'|' --keep | lx-expand -d word -s delim:' ' >d.lx
+	lx-batch -n 2 -j 2 -- "$W" <d.lx >out.lx
+	same_stream d.lx out.lx
+	lx-batch -d part -n 2 -j 2 -- "$W" <d.lx >out.lx
+	same_stream d.lx out.lx
+	lx-batch -d text -n 2 -j 2 -- "$W" <d.lx >out.lx
+	same_stream d.lx out.lx
+}
+
+@test "lx-batch: a record leaves as soon as it is answered, while the source is slow" {
+	mkfifo slow
+	lx-batch -n 100 -- "$W" <slow >out.lx 3>&- &
+	BG+=($!)
+	local pid=$!
+	exec 8>slow
+	tree 1 | lx-cat --compress raw >one.lx
+	head -c -30 one.lx >&8
+	line_is_there() { lx-cat --json out.lx 2>/dev/null | grep -q d0-c; }
+	wait_for 20 line_is_there
+	tail -c 30 one.lx >&8
+	exec 8>&-
+	wait "$pid"
+	same_stream one.lx out.lx
+}
+
+@test "lx-batch: two runs in one input, with the same workers" {
+	docs 3 >d.lx
+	cat in.lx d.lx >both.lx
+	lx-batch -n 2 -j 2 --stats s.json -- "$W" <both.lx >out.lx
+	same_stream both.lx out.lx
+	run jq -c '[.run, .starts]' s.json
+	assert_output $'["test",2]\n["d",2]'
+}
+
+@test "lx-batch: SIGTERM ends it and its workers" {
+	docs 4 >d.lx
+	setsid lx-batch -n 1 -j 2 -- "$W" -s 30000000 <d.lx >out.lx 2>err 3>&- &
+	local pid=$!
+	BG+=("$pid")
+	two_workers() { [[ $(pgrep -cf "^$W -s 30000000") == 2 ]]; }
+	wait_for 20 two_workers
+	kill -TERM "$pid"
+	got=0
+	wait "$pid" || got=$?
+	[[ $got == 143 ]]
+	no_worker_is_left() { ! pgrep -f "^$W -s 30000000" >/dev/null; }
+	wait_for 20 no_worker_is_left
+	exits 5 lx-cat out.lx
+}
+
+@test "lx-batch: wrong options and shapes are found before a worker starts" {
+	exits 2 lx-batch -j 2 <in.lx
+	says -W
+	exits 2 lx-batch -d page -- touch ran <in.lx
+	says "no domain 'page'"
+	exits 2 lx-batch -- no-such-command <in.lx
+	says no-such-command
+	exits 2 lx-batch --cost x -- touch ran <in.lx
+	says --cost FIELD=BUDGET
+	exits 2 lx-batch --bucket nothing -- touch ran <in.lx
+	says "field 'nothing'" --bucket
+	exits 2 lx-batch --on-crash pray -- touch ran <in.lx
+	says bisect
+	exits 2 lx-batch --fixed --order probe -- touch ran <in.lx
+	says --fixed
+	[[ ! -e ran ]]
+}
+
+@test "lx-batch: LX_CHECK checks the worker too" {
+	LX_CHECK=1 lx-batch -- lx-batch -n 3 <in.lx >out.lx
+	[[ $(lx-cat --canonical out.lx | wc -l) == 0 ]]
+	got=0
+	LX_CHECK=1 lx-batch -- lx-batch --cost nothing=3 <in.lx >out.lx 2>err || got=$?
+	[[ $got == 2 ]]
+	grep -q "field 'nothing'" err
+}
+
+@test "lx-batch: the standard checks of every stage" {
+	stage_empty empty.lx lx-batch
+	stage_empty empty.lx lx-batch -j 2 -- "$W"
+	stage_cut in.lx lx-batch -n 2
+	stage_full in.lx lx-batch
+	stage_full in.lx lx-batch -q -- "$W"
+	stage_gone in.lx lx-batch
+	stage_gone in.lx lx-batch -q -- "$W"
+	head -c -10 in.lx >cut.lx
+	exits 3 lx-batch -q -- "$W" <cut.lx
+	exits 3 lx-cat out
+}
