@@ -1,76 +1,109 @@
 /* group: the regrouping behind lx-gather. Records of a child domain, their parents and the closes
  * go in, in any order; each parent comes out once, settled, with its children in order.
  *
- * The verdict of a parent (lx(7), outcome rules):
- *   - doomed (a cause anchored at it or above, failed expansion, more failed and suppressed
- *     children than the tolerance) -> suppressed with the lowest ordinal's cause known, or failed where the
- *     expansion itself failed; at once, what comes later for it is discarded and counted;
- *   - complete: parent record, close and all children seen -> present;
- *   - a parent that is not present itself passes unchanged at once, its children are discarded;
- *   - contradictions -> failed `conflict`; at the true end: missing children -> failed
- *     `incomplete` naming the first missing ordinals, children without a parent -> failed `orphan`.
+ * The verdict of a parent (lx(7), outcome rules), given as soon as it is known:
+ *   - not present itself: passed on unchanged, its children are discarded, early or late;
+ *   - complete (parent, close and all children seen): present;
+ *   - doomed: suppressed, with the cause of the child that dooms it. That is a child whose cause is
+ *     anchored at the parent or above it, else the lowest failed or suppressed ordinal known when
+ *     there are more of them than the tolerance. Below a barrier (lx_group_learn): what the barrier
+ *     says. Expansion failed: failed with the cause of the close, also after another doom as long as
+ *     the parent record has not come;
+ *   - contradictory: failed `conflict`: two different presents, two different counts, an ordinal at
+ *     or over the count, two different parent records;
+ *   - at the true end: failed `incomplete` (a close or children missing), failed `orphan` (no
+ *     parent record). Neither is given after a truncation: lx_group_end is not called then.
+ * The same child twice is one child: failed beats suppressed beats dropped beats present, equal
+ * repeats are counted. Fields are equal when their values are, in whatever order and integer width
+ * they were written; of children stored without some fields (conf.keep), when the bytes are.
  *
- * Memory: at most conf.mem bytes of records and tables are held. Beyond it whole partitions (by
- * hash of the parent's id) go to unlinked temporary files, and later records of those partitions follow
- * them there. A partition is read back when enough of it has become complete, when the input is
- * idle, or at the end; one too large for memory is split again by further hash bits, and a single
- * parent too large for memory is read from its file in order of ordinals. Finished parents are kept
- * as intervals (struct lx_done).
+ * What comes for a parent that has left is discarded and counted, as `late` when the parent left
+ * as present: its children are not kept, so a repeat cannot be told from a contradiction.
+ *
+ * Memory: one block of conf.mem bytes holds records and tables, write buffers included. When it is full, the largest
+ * partition (by hash of the parent's id) goes to a temporary file and later records of that
+ * partition follow; per parent a counter stays in memory, at most half of it in all, so that completion and doom are noticed.
+ * A doomed parent leaves at once; a complete one when half of its partition's file is
+ * complete, when the input is idle, or at the end. Counters over their half are dropped and counted again when the
+ * partition is read. What is too large to be read back is split by further hash bits; a parent too large for that
+ * is given out from the file by an index of its ordinals. Finished parents are kept as intervals (struct lx_done),
+ * which come on top: a few bytes for each gap, at worst a bit per parent.
  */
 #ifndef LX_GROUP_H
 #define LX_GROUP_H
 
 #include "lineage.h"
 
+#define LX_GROUP_MEM (40u << 20)     /* default of conf.mem */
+#define LX_GROUP_MEM_MIN (256u << 10) /* less is raised to it */
+
 struct lx_group;
 
-/* A settled parent, handed to conf.settle. */
+/* A settled parent, handed to conf.settle. Views are valid during the call. */
 struct lx_settled {
-	struct lx_rec parent;     /* as it came; for an orphan, fields.p == NULL */
-	enum lx_outcome outcome;  /* verdict */
-	struct lx_span cause;     /* non-present verdicts */
-	bool passed;              /* the parent was not present itself: pass it on unchanged */
-	uint64_t children;        /* present children */
-	uint64_t failed;          /* tolerated failed and suppressed children */
-	uint64_t bytes;           /* of the present children's records */
+	struct lx_id id;
+	struct lx_rec parent;    /* as it came; raw.p == NULL for an orphan */
+	bool passed;             /* the parent was not present itself: pass it on unchanged */
+	enum lx_outcome outcome; /* verdict */
+	struct lx_span cause;    /* not present: the cause as it came; p == NULL when judged here (or dropped without one): */
+	const char *type;        /* "conflict", "incomplete", "orphan", "oversize"; else NULL */
+	struct lx_span message;  /* "3 of 20 children missing: 7, 9, 12" */
+	uint64_t children;       /* present children */
+	uint64_t failed;         /* failed and suppressed children: those tolerated, or those known when it was doomed */
 };
 
 struct lx_group_conf {
-	const struct lx_plan *plan; /* before the gather is applied */
+	const struct lx_plan *plan; /* must outlive the group */
 	int domain;                 /* of the children */
-	uint64_t mem;               /* bytes, default 40 MiB; at least 1 MiB */
-	const char *tmpdir;         /* NULL: $TMPDIR or /tmp */
+	uint64_t mem;               /* bytes; 0: LX_GROUP_MEM */
+	const char *tmpdir;         /* as in lx_io_tmpdir */
 	struct lx_limits limits;
-	/* Called once per parent. It may call lx_group_child and lx_group_missing, nothing else of g. 0 or -1. */
+	const char *const *keep;    /* children's fields to hold, NULL-terminated; NULL: all */
+	/* Called once per parent. It may call lx_group_child, lx_group_missing and lx_group_rewind, nothing else. 0 or -1. */
 	int (*settle)(void *ctx, struct lx_group *g, const struct lx_settled *s, struct lx_err *e);
+	/* A record that came too late for a parent that left as present (kind, domain, id and outcome are set); may be NULL. */
+	void (*late)(void *ctx, const struct lx_rec *r);
 	void *ctx;
 };
 
+/* children == joined + dropped + failed + suppressed + discarded + duplicates + those still held.
+ * parents_in + orphans == the sum of parents[] + those still held. */
 struct lx_group_stats {
 	uint64_t children;   /* child records received */
 	uint64_t joined, dropped, failed, suppressed; /* children of present parents, by outcome */
 	uint64_t discarded;  /* children of parents that were not present or had left */
-	uint64_t late;       /* news for a parent that had left which would have changed its verdict or content */
-	uint64_t duplicates; /* equal repeats */
-	uint64_t parents[LX_OUTCOMES];
+	uint64_t duplicates; /* repeats of a child, equal or beaten by a stronger outcome */
+	uint64_t repeats;    /* equal repeats of a parent or a close, and parents that had left */
+	uint64_t late;       /* records for a parent that had left as present */
+	uint64_t parents_in, orphans;
+	uint64_t parents[LX_OUTCOMES]; /* by verdict */
 	uint64_t spilled_bytes, spill_reads;
 	uint64_t held_bytes, peak_bytes;
 };
 
+/* NULL: LX_SYSTEM. */
 struct lx_group *lx_group_new(const struct lx_group_conf *c, struct lx_err *e);
 void lx_group_free(struct lx_group *g);
-/* A parent, child or close record of the two domains; it is copied. Settles what becomes settled. */
+/* A record of the children's domain, a present or gone parent, or a close of the children's domain;
+ * it is copied. Settles what becomes settled. -1: what settle said, LX_SYSTEM, LX_DATA (an id of
+ * the wrong length). */
 int lx_group_add(struct lx_group *g, const struct lx_rec *r, struct lx_err *e);
-/* The input would block: settle parents that are complete but lie in spill files. */
+/* Any other record of the run, before or after it is passed on: barriers at or above parents are
+ * obeyed, a close of the parents' own expansion says when finished parents may fold. */
+int lx_group_learn(struct lx_group *g, const struct lx_rec *r, struct lx_err *e);
+/* The input would block: settle what is complete but lies on disk. The work is in proportion to what was
+ * spilled, however often this is called. */
 int lx_group_idle(struct lx_group *g, struct lx_err *e);
-/* True end of the run: settle everything. Not called after truncation: no verdict then. */
+/* True end of the run: settle everything. */
 int lx_group_end(struct lx_group *g, struct lx_err *e);
-const struct lx_group_stats *lx_group_stats(const struct lx_group *g);
+const struct lx_group_stats *lx_group_stats(struct lx_group *g);
 
-/* In settle: the next present child in order of ordinals: 1, 0 at the end, -1. May be restarted. */
+/* In settle of a present parent: the next present child in order of ordinals (domain, id and fields are set): 1,
+ * 0 at the end, -1. Valid until the next call. */
 int lx_group_child(struct lx_group *g, struct lx_rec *child, struct lx_err *e);
+/* The next failed or suppressed child in order: ordinal and cause type. 1, 0 or -1. */
+int lx_group_missing(struct lx_group *g, uint64_t *ordinal, struct lx_span *type, struct lx_err *e);
+/* Both start again. */
 void lx_group_rewind(struct lx_group *g);
-/* In settle: the next tolerated child in order: ordinal and cause type. 1, 0. */
-int lx_group_missing(struct lx_group *g, uint64_t *ordinal, struct lx_span *type);
 
 #endif

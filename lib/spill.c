@@ -169,10 +169,14 @@ void lx_chain_clear(struct lx_spill *s, struct lx_chain *c)
 	*c = (struct lx_chain){ 0 };
 }
 
-int lx_chain_read(struct lx_spill *s, const struct lx_chain *c, uint64_t pos, void *out, size_t n, struct lx_err *e)
+int lx_chain_read_behind(struct lx_spill *s, const struct lx_chain *c, uint64_t pos, size_t skip, void *out, size_t n,
+                         struct lx_err *e)
 {
-	uint32_t block = (uint32_t)(pos / s->block), at = (uint32_t)(pos % s->block);
+	uint32_t block = (uint32_t)(pos / s->block), at;
 	uint8_t *to = out;
+	for (skip += pos % s->block; skip >= s->block; skip -= s->block)
+		block = s->next[block];
+	at = (uint32_t)skip;
 	while (n) {
 		size_t part = s->block - at < n ? s->block - at : n;
 		if (c->tail && block == c->last)
@@ -185,6 +189,11 @@ int lx_chain_read(struct lx_spill *s, const struct lx_chain *c, uint64_t pos, vo
 		at = 0;
 	}
 	return 0;
+}
+
+int lx_chain_read(struct lx_spill *s, const struct lx_chain *c, uint64_t pos, void *out, size_t n, struct lx_err *e)
+{
+	return lx_chain_read_behind(s, c, pos, 0, out, n, e);
 }
 
 /* ---- cursors ---- */
@@ -211,6 +220,12 @@ uint64_t lx_cursor_pos(const struct lx_cursor *k)
 	uint32_t size = k->spill->block;
 	uint32_t block = k->at < size ? k->block : k->spill->next[k->block];
 	return (uint64_t)block * size + k->at % size;
+}
+
+const uint8_t *lx_cursor_ahead(const struct lx_cursor *k, size_t *n)
+{
+	*n = !k->bytes ? 0 : k->spill->block - k->at < k->left ? k->spill->block - k->at : (size_t)k->left;
+	return k->bytes ? k->bytes + k->at : NULL;
 }
 
 static void next_block(struct lx_cursor *k)

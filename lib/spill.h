@@ -34,13 +34,21 @@ void lx_spill_release(struct lx_spill *s);
 
 /* The place of the next byte appended, for lx_spill_read; never 0, below 2^48. 0: error. */
 uint64_t lx_chain_pos(struct lx_spill *s, struct lx_chain *c, struct lx_err *e);
+/* Room for n bytes in the last block, to be filled by the caller, who adds n to fill and bytes; NULL: they do not fit there. */
+static inline uint8_t *lx_chain_room(const struct lx_spill *s, const struct lx_chain *c, size_t n)
+{
+	return c->tail && n <= s->block - c->fill ? c->tail + c->fill : NULL;
+}
 int lx_chain_add(struct lx_spill *s, struct lx_chain *c, const void *p, size_t n, struct lx_err *e);
 /* Write the last block too and give its memory back; nothing can be appended any more. */
 int lx_chain_seal(struct lx_spill *s, struct lx_chain *c, struct lx_err *e);
 /* Give all blocks back; the chain is empty. */
 void lx_chain_clear(struct lx_spill *s, struct lx_chain *c);
-/* Copy n bytes that lie at `pos` of chain c. */
+/* Copy n bytes that lie at `pos` of chain c. A place is not a number to add to: lx_chain_read_behind
+ * copies what lies `skip` bytes behind it. */
 int lx_chain_read(struct lx_spill *s, const struct lx_chain *c, uint64_t pos, void *out, size_t n, struct lx_err *e);
+int lx_chain_read_behind(struct lx_spill *s, const struct lx_chain *c, uint64_t pos, size_t skip, void *out, size_t n,
+                         struct lx_err *e);
 
 /* Reading a chain from its first byte to its last. */
 struct lx_cursor {
@@ -57,6 +65,8 @@ struct lx_cursor {
 int lx_cursor_init(struct lx_cursor *k, struct lx_spill *s, struct lx_chain *c, bool consume, struct lx_err *e);
 void lx_cursor_release(struct lx_cursor *k);
 uint64_t lx_cursor_pos(const struct lx_cursor *k);
+/* What is in memory already of what comes next; *n: how many bytes, possibly none. */
+const uint8_t *lx_cursor_ahead(const struct lx_cursor *k, size_t *n);
 void lx_cursor_skip(struct lx_cursor *k, uint64_t n);
 /* The next n bytes in one piece, valid until the next call: NULL on error. The caller knows that they are there. */
 const uint8_t *lx_cursor_take(struct lx_cursor *k, size_t n, struct lx_err *e);

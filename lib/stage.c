@@ -328,6 +328,11 @@ int lx_stage_put_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e)
 	return pass_buf(s, b, ANSWER, e);
 }
 
+int lx_stage_pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
+{
+	return pass(s, r, e);
+}
+
 int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e)
 {
 	return pass_buf(s, b, EMIT, e);

@@ -97,6 +97,8 @@ int lx_stage_suppress(struct lx_stage *s, const struct lx_rec *r, struct lx_span
 /* Build a cause for an item of any domain into b. */
 int lx_stage_cause(struct lx_stage *s, struct lx_buf *b, uint32_t domain, const struct lx_id *id,
                    const struct lx_blame *why, struct lx_err *e);
+/* With take_all: pass a record on as it is. */
+int lx_stage_pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e);
 /* Records that are not answers (children, closes): counted, not checked as 1:1. */
 int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e);
 /* A present item of `domain`, not a root, whose bytes are what is in `head` (cleared) followed by `payload`: a large

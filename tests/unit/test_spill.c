@@ -46,8 +46,9 @@ static void chains_give_back_what_went_in(void)
 			CHECK(lx_chain_seal(&s, &c[k], &e) == 0);
 		int wrong = 0;
 		for (int j = 0; j < n[k]; j++) {
-			CHECK(lx_chain_read(&s, &c[k], pos[k][j], back, len[k][j], &e) == 0);
-			wrong += memcmp(back, model[k].p + at[k][j], len[k][j]) != 0;
+			size_t skip = len[k][j] / 3;
+			CHECK(lx_chain_read_behind(&s, &c[k], pos[k][j], skip, back, len[k][j] - skip, &e) == 0);
+			wrong += memcmp(back, model[k].p + at[k][j] + skip, len[k][j] - skip) != 0;
 		}
 		struct lx_cursor cur;
 		CHECK(lx_cursor_init(&cur, &s, &c[k], k > 2, &e) == 0);
