@@ -55,6 +55,7 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 	lx_plan_init(&s->plan);
 	if (lx_plan_copy(&s->plan, in, e) < 0)
 		return -1;
+	s->plan.slots = s->plan.beats_ms = 0; /* what the stage before us can do, we may not */
 	s->domain = 0;
 	if (!s->conf.any_domain && (s->domain = lx_plan_work_domain(in, s->conf.domain, e)) < 0)
 		return -1;
