@@ -211,10 +211,12 @@ static lx_ref span_take(struct lx_slab *s, uint32_t p)
 {
 	struct lx_slab_page *g = &s->pages[p];
 	lx_ref ref = g->free;
-	if (ref)
+	if (ref) {
 		memcpy(&g->free, lx_slab_at(s, ref), sizeof(g->free));
-	else
+		__builtin_prefetch(lx_slab_at(s, g->free), 1); /* the next one is as cold as this one was */
+	} else {
 		ref = p * (PAGE / LX_SLAB_UNIT) + (lx_ref)(g->carved++ * (class_size(g->class) / LX_SLAB_UNIT));
+	}
 	g->live++;
 	if (!g->free && g->carved == span_cells(g)) {
 		list_remove(s, &s->partial[g->class], p);
