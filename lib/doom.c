@@ -223,6 +223,14 @@ static void learn_close(struct lx_doom *d, const struct lx_plan *p, const struct
 		doom_item(d, p, (uint32_t)up, &r->id, (struct lx_span){ t->cause, t->cause_len });
 }
 
+static bool has_below(const struct lx_plan *p, uint32_t domain)
+{
+	for (int i = (int)domain + 1; i < p->n_domains; i++)
+		if (p->domains[i].parent == (int)domain && !p->domains[i].gathered)
+			return true;
+	return false;
+}
+
 void lx_doom_learn(struct lx_doom *d, const struct lx_plan *p, const struct lx_rec *r)
 {
 	struct lx_cause c;
@@ -233,7 +241,8 @@ void lx_doom_learn(struct lx_doom *d, const struct lx_plan *p, const struct lx_r
 		return;
 	}
 	if (r->outcome == LX_DROPPED) {
-		lx_doom_bar(d, r->domain, &r->id, LX_DROPPED, r->cause);
+		if (has_below(p, r->domain)) /* dropped items without children are the everyday work of lx-filter */
+			lx_doom_bar(d, r->domain, &r->id, LX_DROPPED, r->cause);
 		return;
 	}
 	doom_item(d, p, r->domain, &r->id, r->cause);
