@@ -226,12 +226,11 @@ static enum lx_step on_frame(struct lx_stage *s, struct lx_err *e)
 	return lx_writer_forward(&s->out, s->in, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
 }
 
-/* The end of the frame at hand: a filter closes its own. */
-static enum lx_step end_frame(struct lx_stage *s, struct lx_err *e)
+/* The end of the frame at hand: a filter closes its own, once what it still works on has been answered. */
+static enum lx_step end_frame(struct lx_stage *s)
 {
 	s->in_frame = false;
-	if (s->conf.keep_frames && s->conf.out >= 0 && lx_writer_flush(&s->out, e) < 0)
-		return LX_STEP_ERROR;
+	s->frame_due = s->conf.keep_frames && s->conf.out >= 0;
 	return LX_STEP_FRAME;
 }
 
@@ -253,7 +252,7 @@ static enum lx_step in_frame(struct lx_stage *s, struct lx_rec *rec, struct lx_e
 		if (st != LX_STEP_MORE)
 			return st;
 	}
-	return got < 0 ? LX_STEP_ERROR : end_frame(s, e);
+	return got < 0 ? LX_STEP_ERROR : end_frame(s);
 }
 
 enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err *e)
@@ -262,6 +261,9 @@ enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err
 		enum lx_step st = LX_STEP_MORE;
 		if (s->in_frame)
 			return in_frame(s, rec, e);
+		if (s->frame_due && lx_writer_flush(&s->out, e) < 0)
+			return LX_STEP_ERROR;
+		s->frame_due = false;
 		if (s->checked || s->state == AT_EOF)
 			return LX_STEP_EOF;
 		if (s->run_waits) {
@@ -480,7 +482,7 @@ int lx_stage_end_run(struct lx_stage *s, struct lx_err *e)
 void lx_stage_abort(struct lx_stage *s, const struct lx_err *why)
 {
 	struct lx_err ignored = LX_ERR_INIT;
-	if (s->conf.out < 0 || !s->out.codec)
+	if (s->conf.out < 0 || !s->out.codec || lx_sig_stop()) /* told to end now: not to wait for a reader */
 		return;
 	int code = why->code >= LX_USAGE ? why->code : LX_SYSTEM;
 	lx_writer_abort(&s->out, code, why->upstream ? why->stage : s->conf.tool, why->msg, &ignored);

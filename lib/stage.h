@@ -21,7 +21,7 @@ enum lx_step {
 	LX_STEP_MORE = 0, /* no whole frame at hand */
 	LX_STEP_ITEM,     /* *rec: a present item of the domain; valid until the next lx_stage_next */
 	LX_STEP_REC,      /* only with take_all: any record of the run */
-	LX_STEP_FRAME,    /* the frame at hand is done (a filter's frame has been closed already) */
+	LX_STEP_FRAME,    /* the frame at hand is done; a filter's is closed by the next lx_stage_next, after late answers */
 	LX_STEP_RUN,      /* true end of a run's input: settle, answer what is open, call lx_stage_end_run */
 	LX_STEP_EOF,      /* nothing follows */
 };
@@ -66,6 +66,7 @@ struct lx_stage {
 	/* internal */
 	int state;
 	bool in_frame;  /* records of the reader's frame are left */
+	bool frame_due; /* a filter's frame is to be closed */
 	bool run_waits; /* a begin mark was read and not acted on */
 	bool checked;   /* LX_CHECK: done */
 };
@@ -109,7 +110,8 @@ enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r
 
 /* After LX_STEP_RUN: check the sums and write the end mark. */
 int lx_stage_end_run(struct lx_stage *s, struct lx_err *e);
-/* Give up: flush what is whole, write an abort mark saying why (as it came when it came from upstream). */
+/* Give up: flush what is whole, write an abort mark saying why (as it came when it came from upstream). Nothing is written
+ * once a signal said to end now (lx_sig_stop). */
 void lx_stage_abort(struct lx_stage *s, const struct lx_err *why);
 
 #endif
