@@ -94,6 +94,13 @@ static enum lx_walk read_head(const uint8_t *p, size_t n, struct head *h)
 	return LX_WALK_OK;
 }
 
+const uint8_t lx_val_sizes[256] = {
+	[0x00 ... 0x7f] = 1, [0xe0 ... 0xff] = 1,
+	[0xa0] = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+	[0xb0] = 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32,
+	[0xc0] = 1, [0xc2] = 1, 1, [0xca] = 5, 9, 2, 3, 5, 9, 2, 3, 5, 9,
+};
+
 enum lx_walk lx_val_walk(const uint8_t *p, size_t n, unsigned max_depth, size_t *len)
 {
 	const uint8_t *start = p, *end = p + n;

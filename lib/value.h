@@ -57,19 +57,12 @@ enum lx_walk lx_val_walk(const uint8_t *p, size_t n, unsigned max_depth, size_t 
 
 /* Length of the scalar at p (n bytes are there, at least one) where its first two bytes tell it, as they do for all that
  * is small and usual; 0: look at it properly. */
+extern const uint8_t lx_val_sizes[256]; /* by the first byte; 0: it does not tell */
 static inline size_t lx_val_quick(const uint8_t *p, size_t n)
 {
-	static const uint8_t fixed[16] = { 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 5, 9, 2, 3, 5, 9 }; /* 0xc0 .. 0xcf */
-	uint8_t c = p[0];
-	size_t len;
-	if (c <= 0x7f || c >= 0xe0)
-		return 1;
-	if (c >= 0xa0 && c <= 0xbf)
-		len = 1u + (c & 31);
-	else if ((c == 0xd9 || c == 0xc4) && n > 1)
+	size_t len = lx_val_sizes[p[0]];
+	if (!len && n > 1 && (p[0] == 0xd9 || p[0] == 0xc4))
 		len = 2u + p[1];
-	else
-		len = c >= 0xc0 && c <= 0xcf ? fixed[c & 15] : 0;
 	return len <= n ? len : 0;
 }
 
