@@ -445,7 +445,8 @@ static void judge_status(struct lx_job *j)
 /* What it raised counts whatever followed; then why we killed it; then its status. */
 static void judge(struct lx_job *j, const struct lx_job_conf *c)
 {
-	if (take_raised(j, c)) {
+	j->raised = take_raised(j, c);
+	if (j->raised) {
 		j->end = LX_JOB_DATA;
 	} else if (!j->killed) {
 		judge_status(j);

@@ -53,6 +53,7 @@ struct lx_job {
 	bool out_eof;
 	enum lx_job_end end;
 	uint64_t started_ns, deadline_ns; /* lx_io_now_ns; deadline_ns 0: none */
+	bool raised;            /* DATA: lx-fail was used */
 	char type[64];          /* of the failure */
 	char scope[LX_NAME_MAX + 1]; /* of lx-fail, as it was given: "record", "parent" or a domain name, unchecked; "" = record */
 	struct lx_buf message;  /* one line for the cause: how it ended and its last stderr line, or lx-fail's message */
