@@ -10,7 +10,8 @@
  * A word applies when it begins the data. With -1 FILE such an item misbehaves only when FILE does not exist (it is
  * made). Options: -s US sleeps so long for each item, once for each frame, to an absolute deadline; -r answers in
  * reverse order, each in a frame of its own; -c BYTES ends after so many bytes of answers; -S MS begins so late; -x
- * dies before it begins; -e ends without an answer after the first frame; -n SLOTS; -b MS beats, and announces it.
+ * dies before it begins; -e ends without an answer after the first frame; -n SLOTS; -b MS beats, and announces it;
+ * -a FILE appends a byte to it when it has begun.
  */
 #include "io.h"
 #include "stream.h"
@@ -25,12 +26,13 @@
 static uint64_t sleep_us, start_ms, slots, beats_ms;
 static int64_t cut = -1;
 static bool reverse, dead, ends;
-static const char *once;
+static const char *once, *announce;
 
 static struct lx_reader *in;
 static struct lx_writer out;
 static struct lx_err e = LX_ERR_INIT;
 static uint64_t due_ns;
+static bool waited; /* for input */
 
 static void check(int rc)
 {
@@ -82,6 +84,11 @@ static void begin(const struct lx_plan *p)
 	send_out();
 	cut = all;
 	lx_plan_free(&mine);
+	int fd = announce ? open(announce, O_CREAT | O_APPEND | O_WRONLY, 0600) : -1;
+	if (fd >= 0) {
+		check(lx_io_write(fd, "r", 1, &e));
+		close(fd);
+	}
 }
 
 static bool first_time(void)
@@ -185,10 +192,11 @@ static void answer(const struct lx_rec *r, const struct lx_plan *p)
 
 static void wait_work(size_t n)
 {
-	uint64_t now = lx_io_now_ns();
 	if (!sleep_us)
 		return;
-	due_ns = (due_ns > now - 2000000 ? due_ns : now) + n * sleep_us * 1000;
+	/* A frame that lay there already began when the one before it ended, however late we woke. */
+	due_ns = (waited || !due_ns ? lx_io_now_ns() : due_ns) + n * sleep_us * 1000;
+	waited = false;
 	sleep_until(due_ns);
 }
 
@@ -216,6 +224,7 @@ static void frame(const struct lx_plan *p)
 /* More input, beating meanwhile. */
 static void fill(void)
 {
+	waited |= !lx_io_ready(0);
 	while (beats_ms && !lx_io_ready(0)) {
 		struct lx_err ignored = LX_ERR_INIT;
 		if (lx_io_wait(0, (int)beats_ms / 2, &ignored) > 0)
@@ -229,7 +238,7 @@ static void fill(void)
 static void options(int argc, char **argv)
 {
 	int c;
-	while ((c = getopt(argc, argv, "s:rc:S:xen:b:1:")) != -1) {
+	while ((c = getopt(argc, argv, "s:rc:S:xen:b:1:a:")) != -1) {
 		switch (c) {
 		case 's': sleep_us = strtoull(optarg, NULL, 10); break;
 		case 'r': reverse = true; break;
@@ -240,6 +249,7 @@ static void options(int argc, char **argv)
 		case 'n': slots = strtoull(optarg, NULL, 10); break;
 		case 'b': beats_ms = strtoull(optarg, NULL, 10); break;
 		case '1': once = optarg; break;
+		case 'a': announce = optarg; break;
 		default: exit(2);
 		}
 	}
