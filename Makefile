@@ -84,7 +84,7 @@ check:
 demo:
 	@tests/deps build demo
 	@$(submake) all
-	@PATH='$(abspath $(B)/bin)':"$$PATH" examples/pdf-text.sh examples/data
+	@PATH='$(abspath $(B)/bin)':"$$PATH" examples/pdf-text.sh -o $(B)/demo examples/data
 
 bench: all $(HELPERS) $(BENCHES)
 	@tests/deps bench

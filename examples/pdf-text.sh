@@ -37,13 +37,17 @@ text() {
 
 # NUMBER: so many microseconds it took.
 report() {
-	local name='if type == "string" then sub(".*/"; "") else tojson end'
 	echo 'Documents:'
 	cut -c -150 "$out/docs.jsonl" | sed 's/^/  /; s/\(.\{152\}\)$/\1.../'
-	printf '\n%-22s %-8s %-12s %-8s %s\n' PDF verdict type where why
-	jq -r "[(.path | $name), \"ok\", \"-\", \"-\", \"\(.page | length) pages\"] | @tsv" "$out/docs.jsonl" | row
-	jq -r "[(.path | $name), \"failed\", .lx.cause.type, .lx.cause.where // \"-\", .lx.cause.message] | @tsv" \
-		"$out/failures.jsonl" | row
+	echo
+	{
+		printf 'PDF\tverdict\ttype\twhere\twhy\n'
+		jq -rs 'sort_by(.lx.id)[]
+			| [(.path | if type == "string" then sub(".*/"; "") else tojson end)]
+			+ (.lx.cause as $c | if $c then ["failed", $c.type, $c.where // "-", $c.message]
+				else ["ok", "-", "-", "\(.page | length) page" + if .page[1] then "s" else "" end] end)
+			| @tsv' "$out"/{docs,failures}.jsonl
+	} | while IFS=$'\t' read -r -a cell; do printf '%-20s %-8s %-12s %-8s %s\n' "${cell[@]}"; done
 	echo
 	jq -nr --slurpfile docs "$out/docs.jsonl" --slurpfile bad "$out/failures.jsonl" --slurpfile stats <(cat "$stats"/*) '
 		($docs | map(.page | length) | add // 0) as $pages | ($stats | map(.cpu_ms) | add) as $lx
@@ -53,10 +57,6 @@ report() {
 		"CPU time: \($commands / 1000) s in pdftotext, pdftoppm, tesseract and their shells, \($lx / 1000) s in lx"' \
 		--argjson us "$1"
 	echo "Whole documents: $out/docs.jsonl; what failed: $out/failures.jsonl"
-}
-
-row() {
-	while IFS=$'\t' read -r -a cell; do printf '%-22s %-8s %-12s %-8s %s\n' "${cell[@]}"; done
 }
 
 self=$(realpath "$0") jobs=$(nproc) out=pdf-text.out

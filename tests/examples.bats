@@ -18,6 +18,7 @@ failures() { echo "$BATS_FILE_TMPDIR/out/failures.jsonl"; }
 }
 
 @test "pdf-text.sh: every page is there, in order, with the text that is on it" {
+	cd "$ROOT"
 	run "$PY" - "$(docs)" <<'END'
 import json, subprocess, sys
 def told(*command):

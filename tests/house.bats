@@ -63,7 +63,7 @@ usage:    $usage"
 
 @test "manual pages are clean under mandoc -Tlint" {
 	# What is installed on this machine says nothing about our pages; the next test looks after their references.
-	output=$(mandoc -Tlint man/*.[157] 2>&1 | grep -vE 'referenced manual not found|outdated mandoc.db') || true
+	output=$(mandoc -Tlint man/*.[157] 2>/dev/null | grep -v 'referenced manual not found') || true
 	assert_output ''
 }
 
