@@ -67,7 +67,7 @@ struct lx_job {
 };
 
 void lx_job_init(struct lx_job *j);
-/* Start. `input` must stay until the job ended; input.p == NULL: stdin is /dev/null. A template that cannot be
+/* Start a job that was just initialised or cleared. `input` must stay until the job ended; input.p == NULL: stdin is /dev/null. A template that cannot be
  * filled, or arguments that are too long for the system, end the job at once as LX_JOB_DATA. -1: LX_USAGE (cannot start the
  * program) or LX_SYSTEM. tmpdir (for {dir}) may be NULL. */
 int lx_job_start(struct lx_job *j, const struct lx_job_conf *c, const struct lx_rec *r, struct lx_span input,
