@@ -132,7 +132,7 @@ struct queue {
 	struct list rel, probe;
 };
 
-#define HELD_CLASSES 1024 /* lists of parents by number held; the last one is for this many and more */
+#define HELD_CLASSES 1024 /* parents by number held, this many and more together; twice: closed ones, open ones */
 
 struct sched_bar {
 	struct lx_id id;
@@ -159,8 +159,8 @@ struct lx_sched {
 	uint64_t q_mask; /* buckets with preferred items */
 	struct list big;
 	uint64_t queued, waiting, ready_ns; /* queued: ready, in whatever list; waiting: of these, siblings of probes */
-	struct node *held_head[HELD_CLASSES + 1], *held_tail[HELD_CLASSES + 1];
-	uint64_t held_mask[HELD_CLASSES / 64 + 1];
+	struct node *held_head[2 * HELD_CLASSES + 1], *held_tail[2 * HELD_CLASSES + 1];
+	uint64_t held_mask[2 * HELD_CLASSES / 64 + 1];
 	struct batch *forming[LX_SCHED_BUCKETS];
 	uint64_t forming_items, forming_bytes;
 	struct batch_list recover, formed;
@@ -264,6 +264,8 @@ void sched_unsent_del(struct lx_sched *s, struct item *it);
 void sched_queue_add(struct lx_sched *s, struct item *it);
 int sched_fixed_add(struct lx_sched *s, struct item *it);
 void sched_fixed_close(struct lx_sched *s);
+/* The close of a parent's expansion came. */
+void sched_counted(struct lx_sched *s, struct node *n, uint64_t count);
 /* The probe of a parent was answered and the parent is not doomed. */
 void sched_release(struct lx_sched *s, struct node *n);
 /* Take an unsent item out of wherever it is (not out of its parent's list). */

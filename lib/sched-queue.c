@@ -59,9 +59,12 @@ static struct item *preferred_first(const struct lx_sched *s, const struct queue
 
 /* ---- siblings of unanswered probes ---- */
 
+/* Parents whose close has come first: what an open one holds now says nothing of how many it will have, and
+ * the one that is just arriving would always seem the smallest. 0: holds nothing. */
 static unsigned held_class(const struct node *n)
 {
-	return n->wait.n < HELD_CLASSES ? n->wait.n : HELD_CLASSES;
+	unsigned held = n->wait.n < HELD_CLASSES ? n->wait.n : HELD_CLASSES;
+	return held && !n->counted ? held + HELD_CLASSES : held;
 }
 
 static void held_del(struct lx_sched *s, struct node *n, unsigned c)
@@ -96,12 +99,20 @@ static void held_move(struct lx_sched *s, struct node *n, unsigned was)
 
 static unsigned held_next(const struct lx_sched *s, unsigned c)
 {
-	for (unsigned i = c / 64; i <= HELD_CLASSES / 64; i++) {
+	for (unsigned i = c / 64; i <= 2 * HELD_CLASSES / 64; i++) {
 		uint64_t m = s->held_mask[i] & (i == c / 64 ? ~0ull << c % 64 : ~0ull);
 		if (m)
 			return i * 64 + (unsigned)__builtin_ctzll(m);
 	}
-	return HELD_CLASSES + 1;
+	return 2 * HELD_CLASSES + 1;
+}
+
+void sched_counted(struct lx_sched *s, struct node *n, uint64_t count)
+{
+	unsigned was = held_class(n);
+	n->counted = true;
+	n->count = count;
+	held_move(s, n, was);
 }
 
 static void hold(struct lx_sched *s, struct item *it)
@@ -268,7 +279,7 @@ static void fill_from(struct lx_sched *s, struct batch *b, struct node *n, unsig
 static void fill_waiting(struct lx_sched *s, struct batch *b)
 {
 	unsigned looks = s->conf.max_items > 1u << 20 ? 1u << 22 : 4 * s->conf.max_items + 64;
-	for (unsigned c = held_next(s, 1); c <= HELD_CLASSES && looks && !b->full; c = held_next(s, c + 1)) {
+	for (unsigned c = held_next(s, 1); c <= 2 * HELD_CLASSES && looks && !b->full; c = held_next(s, c + 1)) {
 		for (struct node *n = s->held_head[c], *next; n && looks && !b->full; n = next) {
 			next = n->q_next;
 			fill_from(s, b, n, &looks);

@@ -325,8 +325,7 @@ int lx_sched_close(struct lx_sched *s, const struct lx_id *parent, uint64_t coun
 	struct node *n = count ? sched_node(s, parent, parent->n) : sched_node_find(s, parent, parent->n);
 	if (!n)
 		return count ? sched_oom(e) : 0;
-	n->counted = true;
-	n->count = count;
+	sched_counted(s, n, count);
 	if (n->bad && !n->barred && s->conf.tolerance[parent->n + 1].percent &&
 	    n->bad > lx_tolerance_of(s->conf.tolerance[parent->n + 1], count) && sched_doom(s, n, LX_SUPPRESSED, false) < 0)
 		return sched_oom(e);

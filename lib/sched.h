@@ -50,7 +50,8 @@
  *        first released siblings, then probes
  *     4. only when free, and once linger_ns have passed with it free and something ready: whatever
  *        is there, preferred items first, then siblings of unanswered probes, from the parent
- *        with the fewest held (1,024 and more count as equal), oldest first. At the end of input a
+ *        with the fewest held (1,024 and more count as equal), oldest first; parents whose close has
+ *        not come are taken last, for the one that is just arriving would always seem small. At the end of input a
  *        part-filled batch of preferred items does not wait.
  *   So no free worker idles beyond the linger while anything may be sent to it.
  *   Probe: a parent's first child to arrive is its probe; when that is answered without dooming the parent,

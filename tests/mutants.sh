@@ -23,7 +23,8 @@ percent at close @ sched.c @ if (n->bad && !n->barred && s->conf @ if (false && 
 doom is told @ sched-tree.c @ if (!told && tell(s, n) < 0) @ if (told && tell(s, n) < 0)
 probe releases @ sched.c @ if (it->probe && !n->barred) @ if (false)
 siblings wait @ sched-queue.c @ 		hold(s, it); @ 		prefer(s, it);
-fewest held @ sched-queue.c @ return n->wait.n < HELD_CLASSES ? n->wait.n : HELD_CLASSES; @ return n->wait.n > 0;
+fewest held @ sched-queue.c @ n->wait.n < HELD_CLASSES ? n->wait.n : HELD_CLASSES; @ n->wait.n > 0;
+open parents last @ sched-queue.c @ return held && !n->counted ? @ return false ?
 released first @ sched-queue.c @ return a ? a : b; @ return b ? b : a;
 linger too short @ sched-queue.c @ return from + s->conf.linger_ns; @ return from;
 linger too long @ sched-queue.c @ return from + s->conf.linger_ns; @ return from + 2 * s->conf.linger_ns + 1;

@@ -991,11 +991,18 @@ static int held_by(int anc)
 	return n;
 }
 
+/* Open parents come after closed ones. */
+static int held_rank(int anc)
+{
+	int n = held_by(anc);
+	return n && !m.anc[anc].counted ? n + 1000 : n;
+}
+
 static void check_fewest(const struct thing *x)
 {
-	int mine = held_by(x->anc);
+	int mine = held_rank(x->anc);
 	for (int i = 0; i < m.n_anc; i++) {
-		int n = held_by(i);
+		int n = held_rank(i);
 		RULE(!n || n >= mine, "order: a sibling of a parent that holds %d was taken, another holds %d", mine, n);
 	}
 }
