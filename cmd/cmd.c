@@ -145,7 +145,10 @@ int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err
 		.level = c->level,
 		.check = c->check,
 	};
-	return sc->out < 0 ? -1 : cmd_trace(c, &sc->trace, e);
+	if (sc->out < 0 || cmd_trace(c, &sc->trace, e) < 0)
+		return -1;
+	c->unstarted = false; /* from here on the stage writes the abort mark */
+	return 0;
 }
 
 /* ---- stats ---- */
@@ -279,6 +282,20 @@ static void finish_stats(struct lx_err *e)
 	take_reason(e, &own, "--stats");
 }
 
+/* Options that were refused end a pipeline with their own reason, not with the truncation that the next stage would find. */
+static void say_in_stream(const struct cmd_common *c, const struct lx_err *e)
+{
+	struct lx_limits limits = LX_LIMITS_DEFAULT;
+	struct lx_err ignored = LX_ERR_INIT;
+	struct lx_writer w;
+	if (!c || !c->unstarted || c->to || e->code < LX_USAGE || lx_sig_stop())
+		return;
+	if (lx_writer_init(&w, 1, &limits, &ignored) < 0)
+		return;
+	lx_writer_abort(&w, e->code, tool, e->msg, &ignored);
+	lx_writer_release(&w);
+}
+
 /* A disk may say only now that it is full. */
 static void close_stdout(struct lx_err *e)
 {
@@ -292,6 +309,7 @@ int cmd_finish(struct cmd_common *c, struct lx_err *e)
 {
 	finish_output(c, e);
 	finish_stats(e);
+	say_in_stream(c, e);
 	close_stdout(e);
 	if (e->code != LX_OK && !lx_sig_stop() && !was_said_before(c, e)) {
 		if (e->upstream && *e->stage)

@@ -22,11 +22,13 @@ struct cmd_common {
 	const char *stats, *trace, *to, *tmpdir;
 	uint64_t mem;
 	bool quiet, verbose, check; /* check: LX_CHECK=1 */
+	bool unstarted;        /* a stage that has not opened its stream yet: cmd_finish writes the reason there, as an abort mark */
 	struct lx_limits limits;
 	int packing, level;    /* --compress; -1: not said */
 };
 
 #define CMD_COMMON_INIT { .limits = LX_LIMITS_DEFAULT, .packing = -1, .level = 1 }
+#define CMD_STAGE_INIT { .limits = LX_LIMITS_DEFAULT, .packing = -1, .level = 1, .unstarted = true }
 
 /* Option table entries every stage has: -d -i -o -q -v --drop --stats --trace --to --mem --tmpdir --compress and the limits.
  * -h and -V come from cmd_options. */

@@ -16,7 +16,8 @@
 
 static const char usage[] =
 	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
-	"         [--linger MS] [-qv] [--stats FILE] [--trace FILE] [--to FILE]\n"
+	"         [--linger MS] [--bucket FIELD]\n"
+	"         [-qv] [--stats FILE] [--trace FILE] [--to FILE]\n"
 	"         [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
 	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
 	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
@@ -33,7 +34,7 @@ static const char usage[] =
 #define COUNT_DEFAULT 64
 #define MS 1000000ull
 
-static struct cmd_common common = CMD_COMMON_INIT;
+static struct cmd_common common = CMD_STAGE_INIT;
 static struct lx_sched_conf sched = LX_SCHED_CONF_DEFAULT;
 static struct lx_strs shell_workers, gpus;
 static const char *bucket_field;
@@ -125,37 +126,99 @@ static const struct lx_opt options[] = {
 
 static struct {
 	struct lx_stage stage;
-	uint64_t items, bytes, cost; /* in the open batch */
-	uint64_t until_ns;           /* linger: when it leaves part-filled */
+	struct sums {
+		uint64_t items, bytes, cost;
+	} open;            /* in the open frame */
+	uint64_t until_ns; /* linger: when what is there leaves part-filled */
 	uint64_t batches;
+	/* --bucket: items that wait for others of their size */
+	struct bucket {
+		struct lx_buf records;
+		struct sums sums;
+	} *buckets;
 } r;
 
 static int plan_reframe(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
 {
-	const char *const reads[] = { cost_field, NULL };
+	const char *const reads[] = { cost_field ? cost_field : bucket_field, cost_field ? bucket_field : NULL, NULL };
 	(void)ctx;
-	if (cost_field && lx_plan_reads(p, s->domain, cost_field, "--cost", e) < 0)
+	if ((cost_field && lx_plan_reads(p, s->domain, cost_field, "--cost", e) < 0) ||
+	    (bucket_field && lx_plan_reads(p, s->domain, bucket_field, "--bucket", e) < 0))
 		return -1;
 	return lx_plan_op(p, "lx-batch", s->domain, reads, NULL, NULL, e);
 }
 
 static int close_batch(struct lx_err *e)
 {
-	r.batches += r.items != 0;
-	r.items = r.bytes = r.cost = 0;
+	r.batches += r.open.items != 0;
+	r.open = (struct sums){ 0 };
 	return lx_writer_flush(&r.stage.out, e);
 }
 
-static bool fits(uint64_t bytes, uint64_t cost)
+static bool fits(const struct sums *s, uint64_t bytes, uint64_t cost)
 {
-	return !r.items || ((!sched.max_bytes || r.bytes + bytes <= sched.max_bytes) &&
-	                    (!sched.max_cost || (r.cost <= sched.max_cost && cost <= sched.max_cost - r.cost)));
+	return !s->items || ((!sched.max_bytes || s->bytes + bytes <= sched.max_bytes) &&
+	                     (!sched.max_cost || (s->cost <= sched.max_cost && cost <= sched.max_cost - s->cost)));
 }
 
-static bool is_full(void)
+static bool is_full(const struct sums *s)
 {
-	return r.items >= sched.max_items || (sched.max_bytes && r.bytes >= sched.max_bytes) ||
-	       (sched.max_cost && r.cost >= sched.max_cost);
+	return s->items >= sched.max_items || (sched.max_bytes && s->bytes >= sched.max_bytes) ||
+	       (sched.max_cost && s->cost >= sched.max_cost);
+}
+
+static void add_sums(struct sums *s, uint64_t bytes, uint64_t cost)
+{
+	s->items++;
+	s->bytes += bytes;
+	s->cost += cost;
+}
+
+/* What a bucket holds becomes a frame of its own. */
+static int close_bucket(struct bucket *b, struct lx_err *e)
+{
+	if (!b->sums.items)
+		return 0;
+	struct lx_rec rec;
+	size_t used;
+	if (lx_buf_check(&b->records, e) < 0 || close_batch(e) < 0)
+		return -1;
+	for (size_t at = 0; at < b->records.len; at += used)
+		if (lx_rec_parse(b->records.p + at, b->records.len - at, &common.limits, &rec, &used, e) < 0 || lx_stage_put(&r.stage, &rec, e) < 0)
+			return -1;
+	r.open = b->sums;
+	b->sums = (struct sums){ 0 };
+	lx_buf_clear(&b->records);
+	return close_batch(e);
+}
+
+static int close_buckets(struct lx_err *e)
+{
+	for (int i = 0; r.buckets && i < LX_SCHED_BUCKETS; i++)
+		if (close_bucket(&r.buckets[i], e) < 0)
+			return -1;
+	return close_batch(e);
+}
+
+static bool is_waiting(void)
+{
+	bool any = r.open.items;
+	for (int i = 0; r.buckets && i < LX_SCHED_BUCKETS; i++)
+		any |= r.buckets[i].sums.items != 0;
+	return any;
+}
+
+static int add_to_bucket(const struct lx_rec *rec, uint64_t cost, struct lx_err *e)
+{
+	uint64_t size;
+	if (!lx_pool_size(rec, bucket_field, &size))
+		return lx_pool_no_size(&r.stage, rec, bucket_field, e);
+	struct bucket *b = &r.buckets[lx_pool_bucket(size)];
+	if (!fits(&b->sums, rec->raw.len, cost) && close_bucket(b, e) < 0)
+		return -1;
+	lx_buf_span(&b->records, rec->raw);
+	add_sums(&b->sums, rec->raw.len, cost);
+	return is_full(&b->sums) ? close_bucket(b, e) : 0;
 }
 
 static int add_item(const struct lx_rec *rec, struct lx_err *e)
@@ -163,36 +226,36 @@ static int add_item(const struct lx_rec *rec, struct lx_err *e)
 	uint64_t cost = 0;
 	if (cost_field && !lx_pool_size(rec, cost_field, &cost))
 		return lx_pool_no_size(&r.stage, rec, cost_field, e);
-	if (!fits(rec->raw.len, cost) && close_batch(e) < 0)
-		return -1;
-	if (!r.items && linger_ms != UINT64_MAX)
+	if (linger_ms != UINT64_MAX && !is_waiting())
 		r.until_ns = lx_io_now_ns() + linger_ms * MS;
-	r.items++;
-	r.bytes += rec->raw.len;
-	r.cost += cost;
+	if (r.buckets)
+		return add_to_bucket(rec, cost, e);
+	if (!fits(&r.open, rec->raw.len, cost) && close_batch(e) < 0)
+		return -1;
+	add_sums(&r.open, rec->raw.len, cost);
 	if (lx_stage_put(&r.stage, rec, e) < 0)
 		return -1;
-	return is_full() ? close_batch(e) : 0;
+	return is_full(&r.open) ? close_batch(e) : 0;
 }
 
 /* Records of other domains ride along; alone, or a great deal of them, they do not wait for a batch. */
 static int end_of_frame(struct lx_err *e)
 {
-	uint64_t riding = r.stage.out.bytes - (r.bytes < r.stage.out.bytes ? r.bytes : r.stage.out.bytes);
-	return riding >= (r.items ? 16u << 20 : LX_FRAME_TARGET) ? close_batch(e) : 0;
+	uint64_t all = r.stage.out.bytes, riding = all - (r.open.bytes < all ? r.open.bytes : all);
+	return riding >= (r.open.items ? 16u << 20 : LX_FRAME_TARGET) ? close_batch(e) : 0;
 }
 
 /* The input has nothing at hand: a part-filled batch leaves, after the linger if there is one. */
 static int wait_input(struct lx_err *e)
 {
-	while (r.items && linger_ms != UINT64_MAX && !lx_io_ready(lx_stage_fd(&r.stage))) {
+	while (is_waiting() && linger_ms != UINT64_MAX && !lx_io_ready(lx_stage_fd(&r.stage))) {
 		uint64_t now = lx_io_now_ns();
 		if (now >= r.until_ns || lx_sig_stop())
 			break;
 		if (lx_io_wait(lx_stage_fd(&r.stage), (int)((r.until_ns - now + MS - 1) / MS), e) < 0)
 			return -1;
 	}
-	if (r.stage.out.records && !lx_io_ready(lx_stage_fd(&r.stage)) && close_batch(e) < 0)
+	if ((r.stage.out.records || is_waiting()) && !lx_io_ready(lx_stage_fd(&r.stage)) && close_buckets(e) < 0)
 		return -1;
 	return lx_stage_wait(&r.stage, e);
 }
@@ -200,7 +263,7 @@ static int wait_input(struct lx_err *e)
 static int end_reframed_run(struct lx_err *e)
 {
 	char more[64];
-	if (close_batch(e) < 0 || lx_stage_end_run(&r.stage, e) < 0)
+	if (close_buckets(e) < 0 || lx_stage_end_run(&r.stage, e) < 0)
 		return -1;
 	snprintf(more, sizeof(more), ",\"batches\":%llu", (unsigned long long)r.batches);
 	r.batches = 0;
@@ -243,9 +306,16 @@ static void reframe(struct lx_err *e)
 		return;
 	conf.own_frames = true;
 	conf.plan = plan_reframe;
+	if (bucket_field && !(r.buckets = calloc(LX_SCHED_BUCKETS, sizeof(*r.buckets)))) {
+		lx_err_sys(e, "--bucket");
+		return;
+	}
 	if (lx_stage_init(&r.stage, &conf, e) < 0 || reframe_loop(e) < 0)
 		lx_stage_abort(&r.stage, e);
 	lx_stage_release(&r.stage);
+	for (int i = 0; r.buckets && i < LX_SCHED_BUCKETS; i++)
+		lx_buf_free(&r.buckets[i].records);
+	free(r.buckets);
 }
 
 /* ---- with workers ---- */
@@ -322,8 +392,8 @@ static int settle_options(bool workers, struct lx_err *e)
 {
 	if (fixed_order && has_order && sched.order != LX_ORDER_FIFO)
 		return lx_err_set(e, LX_USAGE, "--fixed is in order of arrival: --order probe contradicts it");
-	if (!workers && (jobs || gpus.n || bucket_field || fixed_order || has_order || timeout_ms || depth))
-		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: -j, --gpus, --depth, --bucket, --order, --fixed and --timeout "
+	if (!workers && (jobs || gpus.n || fixed_order || has_order || timeout_ms || depth))
+		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: -j, --gpus, --depth, --order, --fixed and --timeout "
 		                               "need -W or -- WORKER");
 	sched.max_items = count ? (uint32_t)count : sched.max_bytes || sched.max_cost ? UINT32_MAX : COUNT_DEFAULT;
 	sched.linger_ns = linger_ms == UINT64_MAX ? 10 * MS : linger_ms * MS;

@@ -27,7 +27,7 @@ static const char usage[] =
 
 #define JOBS_MAX 512
 
-static struct cmd_common common = CMD_COMMON_INIT;
+static struct cmd_common common = CMD_STAGE_INIT;
 static const char *of_domain, *format_arg;
 static struct lx_tolerance tolerance;
 static struct lx_strs carry, env_fields;
@@ -576,8 +576,7 @@ static int sleep_until_event(bool want_input, struct lx_err *e)
 {
 	struct pollfd p[4 * JOBS_MAX + 2];
 	int n = 0;
-	if (lx_sig_fd() >= 0)
-		p[n++] = (struct pollfd){ .fd = lx_sig_fd(), .events = POLLIN };
+	p[n++] = (struct pollfd){ .fd = lx_sig_fd(), .events = POLLIN };
 	int in = n;
 	if (want_input)
 		p[n++] = (struct pollfd){ .fd = lx_stage_fd(&x.stage), .events = POLLIN };
@@ -592,6 +591,8 @@ static int sleep_until_event(bool want_input, struct lx_err *e)
 	}
 	if (ready < 0)
 		return 0; /* a signal: seen by the caller */
+	if (p[0].revents)
+		lx_sig_ack();
 	return want_input && p[in].revents ? lx_stage_fill(&x.stage, e) : 0;
 }
 
@@ -717,10 +718,8 @@ static int configure(int argc, char **argv, struct lx_err *e)
 	}
 	if (lx_spawn_check(x.argv[0], e) < 0 || !(x.tmpl = lx_tmpl_new(x.argv, e)))
 		return -1;
-	if (x.files && !lx_tmpl_uses_dir(x.tmpl))
-		return lx_err_set(e, LX_USAGE, "-s files: the command has to be told where to leave its files: use {dir}");
 	x.job_conf = (struct lx_job_conf){ .tmpl = x.tmpl, .env = &env_fields, .timeout_ms = timeout_ms, .quiet = common.quiet,
-		.set_env = n_jobs > 1 ? lx_job_one_thread() : NULL };
+		.dir = x.files, .set_env = n_jobs > 1 ? lx_job_one_thread() : NULL };
 	return make_slots(e);
 }
 

@@ -25,7 +25,7 @@ static const char usage[] =
 
 #define NOT_SAID UINT64_MAX
 
-static struct cmd_common common = CMD_COMMON_INIT;
+static struct cmd_common common = CMD_STAGE_INIT;
 static struct lx_strs env_fields;
 static bool invert;
 static uint64_t n_jobs = NOT_SAID, timeout_ms = NOT_SAID, retries = NOT_SAID;

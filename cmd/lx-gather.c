@@ -26,8 +26,9 @@ static const char usage[] =
 	"          [-- COMMAND [ARG ...]]";
 
 #define JOIN_MEM (8u << 20) /* bytes for a command's stdin that are held; more lies in a temporary file */
+#define LATE_NAMED 8        /* records that came too late and are named one by one */
 
-static struct cmd_common common = CMD_COMMON_INIT;
+static struct cmd_common common = CMD_STAGE_INIT;
 static struct lx_strs fields, env_fields;
 static const char *format_arg;
 static uint64_t timeout_ms, retries = 2;
@@ -55,11 +56,13 @@ static struct {
 	int file;               /* joined bytes beyond JOIN_MEM; -1: none */
 	struct lx_buf value, joined, missing, cause, rec;
 	struct lx_edit *edits;
+	bool may_clash;         /* a child may have a field called ordinal */
+	bool flat;              /* no child of the parent at work has a container among its fields */
 } x = { .file = -1, .format = LX_JOIN_ARRAY };
 
 /* Why a parent fails here; code is LX_DATA when it does. */
 struct why {
-	const char *type;
+	const char *type, *scope;
 	struct lx_err err;
 };
 
@@ -102,7 +105,7 @@ static void say_late(void *ctx, const struct lx_rec *r)
 	(void)ctx;
 	char id[LX_ID_TEXT_MAX];
 	lx_id_text(&r->id, id, sizeof(id));
-	if (!common.quiet)
+	if (!common.quiet && lx_group_stats(x.group)->late <= LATE_NAMED)
 		cmd_say("late: %s %s came after its parent had left; it is not in the result", x.stage.plan.domains[r->domain].name, id);
 }
 
@@ -116,6 +119,7 @@ static int plan_gather(void *ctx, struct lx_stage *s, struct lx_plan *p, struct 
 	x.parent = p->domains[x.child].parent;
 	x.out_field = common.out_field ? common.out_field : p->domains[x.child].name;
 	x.job_conf.domain = x.parent;
+	x.may_clash = lx_plan_knows(p, x.child, "ordinal") >= 0;
 	if (declare(p, e) < 0)
 		return -1;
 	keep_one[0] = x.join_field;
@@ -145,6 +149,23 @@ static uint64_t room(const struct lx_settled *s)
 	return common.limits.record > used ? common.limits.record - used : 0;
 }
 
+/* Whether these bytes surely hold no array and no map. Bytes of strings may look like their heads: then it is not sure. */
+static bool looks_flat(const uint8_t *p, size_t n)
+{
+	const uint64_t ones = 0x0101010101010101u, high = 0x80 * ones;
+	uint64_t found = 0;
+	for (; n >= 8; p += 8, n -= 8) {
+		uint64_t v, a, b;
+		memcpy(&v, p, 8);
+		a = (v & 0xe0 * ones) ^ 0x80 * ones; /* a byte is 0 where 80..9f was */
+		b = (v & 0xfc * ones) ^ 0xdc * ones; /* and where dc..df was */
+		found |= ((a - ones) & ~a) | ((b - ones) & ~b);
+	}
+	for (; n; p++, n--)
+		found |= (*p & 0xe0) == 0x80 || (*p & 0xfc) == 0xdc ? high : 0;
+	return !(found & high);
+}
+
 /* {"ordinal": N, its fields}; a field of its own that is called ordinal gives way. */
 static int add_map(struct lx_rec *child, struct why *w, struct lx_err *e)
 {
@@ -157,7 +178,7 @@ static int add_map(struct lx_rec *child, struct why *w, struct lx_err *e)
 	for (size_t i = 0; i < fields.n; i++)
 		if (!lx_rec_field(child, fields.v[i]).p)
 			return refuse(w, "no-field", "child %llu has no field '%s'", n, fields.v[i]);
-	if (lx_rec_field(child, "ordinal").p) {
+	if (x.may_clash && lx_rec_field(child, "ordinal").p) {
 		lx_buf_clear(&x.rec);
 		if (lx_fields_edit(&x.rec, own, &ours, 1, &limits, e) < 0)
 			return -1;
@@ -169,6 +190,7 @@ static int add_map(struct lx_rec *child, struct why *w, struct lx_err *e)
 	lx_pack_str(&x.value, ours.name);
 	lx_pack_uint(&x.value, n);
 	lx_buf_add(&x.value, c.p, (size_t)(c.end - c.p));
+	x.flat = x.flat && looks_flat(c.p, (size_t)(c.end - c.p));
 	return lx_buf_check(&x.value, e);
 }
 
@@ -239,6 +261,7 @@ static int run_job(const struct lx_settled *s, struct lx_span input, struct lx_e
 		int n = 1 + lx_job_fds(&x.job, p + 1, false);
 		uint64_t now = lx_io_now_ns(), at = x.job.deadline_ns;
 		poll(p, (nfds_t)n, !at ? -1 : at <= now ? 0 : (int)((at - now) / 1000000u + 1));
+		lx_sig_ack();
 		if (lx_sig_stop())
 			return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
 		if (lx_job_step(&x.job, &x.job_conf, lx_io_now_ns(), e) < 0)
@@ -258,6 +281,7 @@ static int run_command(const struct lx_settled *s, struct lx_span input, struct 
 		if (!again || attempt == retries)
 			return 0;
 		lx_io_wait(lx_sig_fd(), 100 << (attempt < 6 ? attempt : 6), e);
+		lx_sig_ack();
 		if (lx_sig_stop())
 			return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
 	}
@@ -294,6 +318,7 @@ static int reduce(const struct lx_settled *s, struct why *w, struct lx_err *e)
 		pack_output();
 	} else if (rc == 0) {
 		w->type = x.job.type;
+		w->scope = x.job.scope;
 		rc = lx_err_set(&w->err, LX_DATA, "%.*s", (int)x.job.message.len, x.job.message.p ? (char *)x.job.message.p : "");
 	}
 	if (map)
@@ -305,6 +330,7 @@ static int make_value(struct lx_group *g, const struct lx_settled *s, struct why
 {
 	lx_buf_clear(&x.value);
 	lx_buf_clear(&x.joined);
+	x.flat = true;
 	if (x.file >= 0 && (ftruncate(x.file, 0) < 0 || lseek(x.file, 0, SEEK_SET) < 0))
 		return lx_err_sys(e, "temporary file (--tmpdir)");
 	if (x.format == LX_JOIN_ARRAY)
@@ -332,11 +358,13 @@ static int make_missing(struct lx_group *g, const struct lx_settled *s, struct l
 
 /* ---- settled parents ---- */
 
+/* A dropped parent carries nothing, any other keeps its fields for replay. */
 static int put_gone(const struct lx_settled *s, enum lx_outcome o, struct lx_span cause, struct lx_err *e)
 {
 	const struct lx_rec *r = &s->parent;
+	struct lx_span kept = o == LX_DROPPED ? (struct lx_span){ 0 } : r->fields;
 	lx_buf_clear(&x.rec);
-	lx_rec_gone(&x.rec, (uint32_t)x.parent, &s->id, o, cause, r->fields, r->key);
+	lx_rec_gone(&x.rec, (uint32_t)x.parent, &s->id, o, cause, kept, r->key);
 	if (x.rec.len > common.limits.record) { /* the cause does not fit behind fields that just did */
 		lx_buf_clear(&x.rec);
 		lx_rec_gone(&x.rec, (uint32_t)x.parent, &s->id, o, cause, (struct lx_span){ 0 }, r->key);
@@ -344,21 +372,20 @@ static int put_gone(const struct lx_settled *s, enum lx_outcome o, struct lx_spa
 	return lx_stage_emit_buf(&x.stage, &x.rec, e);
 }
 
-static int put_judged(const struct lx_settled *s, enum lx_outcome o, const char *type, struct lx_span message, const char *scope,
-                      struct lx_err *e)
+static int put_failed(const struct lx_settled *s, const char *type, struct lx_span message, const char *scope, struct lx_err *e)
 {
 	struct lx_blame why = { .type = type, .message = message, .scope = scope };
 	lx_buf_clear(&x.cause);
 	if (lx_stage_cause(&x.stage, &x.cause, (uint32_t)x.parent, &s->id, &why, e) < 0)
 		return -1;
-	return put_gone(s, o, lx_buf_view(&x.cause), e);
+	return put_gone(s, LX_FAILED, lx_buf_view(&x.cause), e);
 }
 
-static int put_present(struct lx_group *g, const struct lx_settled *s, struct lx_err *e)
+/* The parent with its new field, in x.rec. Its own fields passed every check when they came in; where the children have no containers
+ * of their own, the new one is two levels deep and needs none. -1: why not is in *why. */
+static int build_present(const struct lx_settled *s, struct lx_rec *r, struct lx_err *why)
 {
-	size_t n = 0;
-	if (s->failed && make_missing(g, s, e) < 0)
-		return -1;
+	size_t n = 0, used;
 	for (; n < common.drop.n; n++)
 		x.edits[n] = (struct lx_edit){ .name = lx_span_str(common.drop.v[n]) };
 	if (s->failed)
@@ -366,37 +393,54 @@ static int put_present(struct lx_group *g, const struct lx_settled *s, struct lx
 	x.edits[n++] = (struct lx_edit){ lx_span_str(x.out_field), lx_buf_view(&x.value) };
 	lx_buf_clear(&x.rec);
 	lx_rec_item_head(&x.rec, (uint32_t)x.parent, &s->id);
-	struct lx_err edit = LX_ERR_INIT;
-	if (lx_fields_edit(&x.rec, s->parent.fields, x.edits, n, &common.limits, &edit) < 0)
-		return put_judged(s, LX_FAILED, "oversize", lx_span_str(edit.msg), NULL, e);
+	*r = (struct lx_rec){ .kind = LX_ITEM, .domain = (uint32_t)x.parent, .id = s->id };
+	size_t head = x.rec.len;
+	if (lx_fields_edit(&x.rec, s->parent.fields, x.edits, n, &common.limits, why) < 0)
+		return -1;
+	size_t fields_end = x.rec.len;
 	if (s->id.n == 1)
 		lx_buf_span(&x.rec, s->parent.key);
+	if (lx_buf_check(&x.rec, why) < 0)
+		return -1;
+	if (x.rec.len > common.limits.record)
+		return lx_err_set(why, LX_DATA, "%zu bytes with its children, over %llu (--max-record)", x.rec.len,
+		                  (unsigned long long)common.limits.record);
+	if (!x.flat || common.limits.depth < 4)
+		return lx_rec_parse(x.rec.p, x.rec.len, &common.limits, r, &used, why);
+	r->raw = lx_buf_view(&x.rec);
+	r->fields = (struct lx_span){ x.rec.p + head, fields_end - head };
+	r->key = (struct lx_span){ x.rec.p + fields_end, x.rec.len - fields_end };
+	return 0;
+}
+
+static int put_present(struct lx_group *g, const struct lx_settled *s, struct lx_err *e)
+{
+	struct lx_err why = LX_ERR_INIT;
 	struct lx_rec r;
-	size_t used;
-	if (x.rec.len > common.limits.record || lx_rec_parse(x.rec.p, x.rec.len, &common.limits, &r, &used, &edit) < 0) {
-		char text[96];
-		snprintf(text, sizeof(text), "%zu bytes with its children, over %llu (--max-record)", x.rec.len,
-		         (unsigned long long)common.limits.record);
-		return put_judged(s, LX_FAILED, "oversize", lx_span_str(edit.code ? edit.msg : text), NULL, e);
-	}
-	return lx_stage_pass(&x.stage, &r, e);
+	if (s->failed && make_missing(g, s, e) < 0)
+		return -1;
+	if (build_present(s, &r, &why) == 0)
+		return lx_stage_pass(&x.stage, &r, e);
+	if (why.code != LX_DATA)
+		return lx_err_set(e, why.code, "%s", why.msg);
+	return put_failed(s, "oversize", lx_span_str(why.msg), NULL, e);
 }
 
 static int settle(void *ctx, struct lx_group *g, const struct lx_settled *s, struct lx_err *e)
 {
 	(void)ctx;
-	struct why why = { NULL, LX_ERR_INIT };
+	struct why why = { .err = LX_ERR_INIT };
 	if (s->passed)
 		return lx_stage_pass(&x.stage, &s->parent, e);
-	if (s->outcome != LX_PRESENT && s->cause.p)
-		return put_gone(s, s->outcome, s->cause, e);
+	if (s->type)
+		return put_failed(s, s->type, s->message, NULL, e);
 	if (s->outcome != LX_PRESENT)
-		return put_judged(s, s->outcome, s->type ? s->type : "tolerance", s->message, NULL, e);
+		return put_gone(s, s->outcome, s->cause, e);
 	if (make_value(g, s, &why, e) == 0)
 		return put_present(g, s, e);
 	if (e->code)
 		return -1;
-	return put_judged(s, LX_FAILED, why.type, lx_span_str(why.err.msg), x.job.scope, e);
+	return put_failed(s, why.type, lx_span_str(why.err.msg), why.scope, e);
 }
 
 /* ---- the loop ---- */
@@ -412,10 +456,14 @@ static int check_sums(struct lx_err *e)
 {
 	const struct lx_group_stats *st = lx_group_stats(x.group);
 	uint64_t in = st->parents_in + st->orphans, out = lx_counts_items(&x.stage.out.counts, x.parent);
-	if (in == out)
-		return 0;
-	return lx_err_set(e, LX_WORKER, "conservation: %llu parents came in and %llu went out", (unsigned long long)in,
-	                  (unsigned long long)out);
+	uint64_t gone = st->joined + st->dropped + st->failed + st->suppressed + st->discarded + st->duplicates;
+	if (in != out)
+		return lx_err_set(e, LX_WORKER, "conservation: %llu parents came in and %llu went out", (unsigned long long)in,
+		                  (unsigned long long)out);
+	if (st->children != gone)
+		return lx_err_set(e, LX_WORKER, "conservation: %llu children came in and %llu are accounted for",
+		                  (unsigned long long)st->children, (unsigned long long)gone);
+	return 0;
 }
 
 static int write_stats(struct lx_err *e)
@@ -448,6 +496,9 @@ static int end_run(struct lx_err *e)
 	/* When only the shape is checked nothing came, and nothing is missing. */
 	if (lx_group_end(x.group, e) < 0 || check_sums(e) < 0)
 		return -1;
+	uint64_t late = lx_group_stats(x.group)->late;
+	if (late > LATE_NAMED && !common.quiet)
+		cmd_say("late: %llu more like these", (unsigned long long)late - LATE_NAMED);
 	return lx_stage_end_run(&x.stage, e) < 0 ? -1 : write_stats(e);
 }
 
@@ -459,6 +510,15 @@ static int wait_for_input(struct lx_err *e)
 	return lx_stage_wait(&x.stage, e);
 }
 
+/* The input is damaged, cut or given up: what is complete leaves all the same, nothing unfinished gets a verdict. */
+static int input_broke(void)
+{
+	struct lx_err e = LX_ERR_INIT;
+	if (x.group)
+		lx_group_flush(x.group, &e);
+	return -1;
+}
+
 static int work(struct lx_err *e)
 {
 	struct lx_rec r;
@@ -466,7 +526,7 @@ static int work(struct lx_err *e)
 		int rc = 0;
 		switch (lx_stage_next(&x.stage, &r, e)) {
 		case LX_STEP_ERROR:
-			return -1;
+			return input_broke();
 		case LX_STEP_EOF:
 			return 0;
 		case LX_STEP_MORE:

@@ -30,7 +30,7 @@ static const char usage[] =
 
 #define READ_SIZE (256u << 10)
 
-static struct cmd_common common = CMD_COMMON_INIT;
+static struct cmd_common common = CMD_STAGE_INIT;
 static bool nul, read_files, lines, jsonl, plain;
 static const char *key_field, *run_id;
 static uint64_t first_ordinal;
@@ -498,6 +498,7 @@ static int open_output(struct lx_err *e)
 	st->conf = (struct lx_stage_conf){ .tool = "lx-in", .out = cmd_output(&common, e) };
 	if (st->conf.out < 0 || lx_writer_init(&st->out, st->conf.out, &common.limits, e) < 0)
 		return -1;
+	common.unstarted = false;
 	st->out.level = common.level;
 	s.json = (struct lx_json){ .tags = !plain, .max_depth = common.limits.depth - 1 };
 	return 0;

@@ -23,7 +23,7 @@ static const char usage[] =
  * no bin, else bin. */
 enum type { AS_IS, TEXT, STR, BIN, INT, FLOAT, JSON };
 
-static struct cmd_common common = CMD_COMMON_INIT;
+static struct cmd_common common = CMD_STAGE_INIT;
 static struct lx_strs env_fields;
 static uint64_t n_jobs = 1, timeout_ms, retries = 2;
 

@@ -16,7 +16,8 @@ int lx_io_std(struct lx_err *e)
 	for (int fd = 0; fd <= 2; fd++) {
 		if (fcntl(fd, F_GETFD) != -1 || errno != EBADF)
 			continue;
-		int got = open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+		/* The wrong way round: using it is an error (EBADF), not an empty input or an output lost in silence. */
+		int got = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 		if (got != fd) /* the lowest free number is fd: those below are open */
 			return lx_err_sys(e, "/dev/null for descriptor %d", fd);
 	}

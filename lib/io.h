@@ -14,7 +14,8 @@
 
 enum { LX_IO_AGAIN = -2, LX_IO_ERROR = -1, LX_IO_EOF = 0 };
 
-/* Make sure fds 0-2 are open (on /dev/null if not): a file opened later must not become stdout. */
+/* Make sure fds 0-2 are open, so that a file opened later does not become stdout. One that was closed still fails when it is
+ * read or written. */
 int lx_io_std(struct lx_err *e);
 
 /* One read(2) of up to n bytes. > 0: bytes; LX_IO_EOF; LX_IO_AGAIN on EAGAIN, and on EINTR when a

@@ -112,6 +112,9 @@ cause() { lx-cat --canonical "$@" | jq -r "select(.[0] == 3 and .[4] == 2) | .[5
 	run bash -c "lx-cat --canonical out.lx | jq -c 'select(.[1] == 1 and .[0] == 1) | [.[2], .[3].name]'"
 	assert_output $'[[0,0],"p-1"]\n[[0,1],"p-9"]\n[[0,2],"p-10"]'
 	[[ ! -e $(cat where) ]]
+	printf 'x\n' | lx-in --lines -d text | lx-expand -d page -s files -- sh -c 'cd "$LX_DIR" && echo one >p' >out.lx
+	run children out.lx
+	assert_output '0.0 {"$bin":"b25lCg=="}'
 }
 
 @test "lx-expand: netpbm images become children byte for byte" {
@@ -178,8 +181,6 @@ cause() { lx-cat --canonical "$@" | jq -r "select(.[0] == 3 and .[4] == 2) | .[5
 	says nothing '{{nothing}}'
 	exits 2 lx-expand -d w -- no-such-command <in.lx
 	says no-such-command
-	exits 2 lx-expand -d w -s files -- touch ran <in.lx
-	says '{dir}'
 	exits 2 lx-expand -d w -s pgn <in.lx
 	says netpbm
 	exits 2 lx-expand -s lines <in.lx
