@@ -543,7 +543,8 @@ static unsigned look_ahead(struct lx_group *g, struct part *p, const struct lx_c
 {
 	size_t n, head = stored_head(g);
 	const uint8_t *at = lx_cursor_ahead(k, &n);
-	uint64_t hash[LX_GROUP_AHEAD];
+	uint64_t hash[LX_GROUP_AHEAD], number[LX_GROUP_AHEAD];
+	struct entry *e[LX_GROUP_AHEAD];
 	unsigned seen = 0;
 	for (; seen < LX_GROUP_AHEAD && n >= head; seen++) {
 		struct stored s;
@@ -551,13 +552,17 @@ static unsigned look_ahead(struct lx_group *g, struct part *p, const struct lx_c
 		memcpy(&s, at, sizeof(s));
 		memcpy(id.ord, at + sizeof(s), head - sizeof(s));
 		hash[seen] = lx_id_hash(&id);
+		number[seen] = s.cell.number;
 		lx_group_prefetch_slot(g, p, hash[seen]);
 		size_t all = head + s.cell.len < n ? head + s.cell.len : n;
 		at += all;
 		n -= all;
 	}
 	for (unsigned i = 0; i < seen; i++)
-		lx_group_prefetch_entry(g, p, hash[i]);
+		e[i] = lx_group_prefetch_entry(g, p, hash[i]);
+	for (unsigned i = 0; i < seen; i++)
+		if (e[i])
+			lx_group_prefetch_kid(g, e[i], number[i]);
 	return seen;
 }
 

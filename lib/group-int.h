@@ -103,7 +103,7 @@ struct part {
 };
 
 #define LX_GROUP_AHEAD 16 /* records whose entries are fetched into the cache together */
-#define LX_GROUP_MANY 4096 /* entries from which on that pays */
+#define LX_GROUP_MANY 1024 /* entries from which on that pays */
 #define LX_GROUP_QUEUE (32u << 10) /* bytes of records that wait for it */
 
 /* A child in a chain. */
@@ -196,8 +196,11 @@ struct lx_span lx_group_orphan(struct lx_group *g, uint64_t have);
 
 /* ---- group-table.c ---- */
 struct entry *lx_group_find(const struct lx_group *g, const struct part *p, const struct lx_id *id, uint64_t hash);
+/* Have what a look at an entry will need fetched into the cache, in three steps that each need the one before: its slot, the
+ * entry (NULL: there seems to be none), the place of a child. */
 void lx_group_prefetch_slot(const struct lx_group *g, const struct part *p, uint64_t hash);
-void lx_group_prefetch_entry(const struct lx_group *g, const struct part *p, uint64_t hash); /* reads the slot */
+struct entry *lx_group_prefetch_entry(const struct lx_group *g, const struct part *p, uint64_t hash);
+void lx_group_prefetch_kid(const struct lx_group *g, const struct entry *e, uint64_t ordinal);
 struct entry *lx_group_nth(const struct lx_group *g, const struct part *p, uint32_t slot); /* NULL: a free slot */
 struct entry *lx_group_entry(struct lx_group *g, struct part *p, const struct lx_id *id, uint64_t hash); /* new; NULL: no room */
 void lx_group_remove(struct lx_group *g, struct part *p, struct entry *e); /* its cells too */

@@ -67,10 +67,20 @@ void lx_group_prefetch_slot(const struct lx_group *g, const struct part *p, uint
 		__builtin_prefetch(&slots_of(g, p)[(uint32_t)hash & (p->n_slots - 1)]);
 }
 
-void lx_group_prefetch_entry(const struct lx_group *g, const struct part *p, uint64_t hash)
+struct entry *lx_group_prefetch_entry(const struct lx_group *g, const struct part *p, uint64_t hash)
 {
-	if (p->n)
-		__builtin_prefetch(lx_slab_at(&g->slab, slots_of(g, p)[(uint32_t)hash & (p->n_slots - 1)].entry), 1);
+	if (!p->n)
+		return NULL;
+	const struct slot *s = slots_of(g, p);
+	uint32_t mask = p->n_slots - 1, i = (uint32_t)hash & mask;
+	while (s[i].entry && s[i].tag != (uint32_t)hash)
+		i = (i + 1) & mask;
+	if (!s[i].entry)
+		return NULL;
+	uint8_t *e = lx_slab_at(&g->slab, s[i].entry);
+	__builtin_prefetch(e, 1);
+	__builtin_prefetch(e + sizeof(struct entry), 1);
+	return (struct entry *)e;
 }
 
 struct entry *lx_group_nth(const struct lx_group *g, const struct part *p, uint32_t slot)
@@ -267,6 +277,12 @@ static lx_ref *kid_place(const struct lx_group *g, const struct entry *e, uint64
 	while (kids[i] && lx_group_at(g, kids[i])->number != ordinal)
 		i = (i + 1) & (n - 1);
 	return &kids[i];
+}
+
+void lx_group_prefetch_kid(const struct lx_group *g, const struct entry *e, uint64_t ordinal)
+{
+	if (!(e->flags & (ON_DISK | HASHED)) && ordinal < places(e))
+		__builtin_prefetch(&kids_of(g, e)[ordinal], 1);
 }
 
 /* The smallest array, as a power of two, with a place for every ordinal up to this one. */

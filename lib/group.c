@@ -723,16 +723,28 @@ int lx_group_end(struct lx_group *g, struct lx_err *e)
 	return 0;
 }
 
+/* What is complete on disk too; `all_of_it`: even where that reads much for little. */
+static int settle_complete(struct lx_group *g, bool all_of_it, struct lx_err *e)
+{
+	if (take_queue(g, e) < 0 || (g->sweep_due && sweep(g, e) < 0))
+		return -1;
+	for (uint32_t i = 0; i < g->n_parts; i++) {
+		struct part *p = &g->parts[i];
+		int rc = !p->disk ? DONE : p->blind && all_of_it ? lx_group_read_back(g, p, false, e) : lx_group_idle_part(g, p, e);
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int lx_group_idle(struct lx_group *g, struct lx_err *e)
 {
-	if (take_queue(g, e) < 0)
-		return -1;
-	if (g->sweep_due && sweep(g, e) < 0)
-		return -1;
-	for (uint32_t i = 0; i < g->n_parts; i++)
-		if (g->parts[i].disk && lx_group_idle_part(g, &g->parts[i], e) < 0)
-			return -1;
-	return 0;
+	return settle_complete(g, false, e);
+}
+
+int lx_group_flush(struct lx_group *g, struct lx_err *e)
+{
+	return settle_complete(g, true, e);
 }
 
 /* ---- records in ---- */
@@ -910,9 +922,13 @@ static int take_in(struct lx_group *g, struct news *n, struct lx_err *err)
 static int take_queue(struct lx_group *g, struct lx_err *err)
 {
 	unsigned n = g->n_queue;
+	struct entry *e[LX_GROUP_AHEAD];
 	g->n_queue = 0;
 	for (unsigned i = 0; i < n; i++)
-		lx_group_prefetch_entry(g, part_of(g, g->queue[i].n.hash), g->queue[i].n.hash);
+		e[i] = lx_group_prefetch_entry(g, part_of(g, g->queue[i].n.hash), g->queue[i].n.hash);
+	for (unsigned i = 0; i < n; i++)
+		if (e[i] && g->queue[i].n.what == CHILD)
+			lx_group_prefetch_kid(g, e[i], g->queue[i].n.number);
 	for (unsigned i = 0; i < n; i++)
 		if (take_in(g, &g->queue[i].n, err) < 0)
 			return ERROR;

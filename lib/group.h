@@ -94,6 +94,8 @@ int lx_group_learn(struct lx_group *g, const struct lx_rec *r, struct lx_err *e)
 /* The input would block: settle what is complete but lies on disk. The work is in proportion to what was
  * spilled, however often this is called. */
 int lx_group_idle(struct lx_group *g, struct lx_err *e);
+/* The input broke off: settle what is complete, wherever it lies, and nothing else. */
+int lx_group_flush(struct lx_group *g, struct lx_err *e);
 /* True end of the run: settle everything. */
 int lx_group_end(struct lx_group *g, struct lx_err *e);
 const struct lx_group_stats *lx_group_stats(struct lx_group *g);
