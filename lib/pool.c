@@ -60,8 +60,8 @@ struct pool {
 	bool always_readable;      /* stdin is a file: epoll has no say */
 	bool readable, watched;
 	bool starved;              /* the stage has no whole frame at hand */
-	bool run_over, eof, in_plan, in_run;
-	int declared;              /* number of the worker whose begin mark of this run came first; -1 */
+	bool run_over, eof, in_run;
+	struct lx_plan declared;   /* the first begin mark of a worker in this run; no run id: none came yet */
 	struct lx_buf bars;        /* [domain, id] ... to be told to workers */
 	uint32_t n_bars;
 	struct lx_err *e;          /* where callbacks without one report */
@@ -122,8 +122,7 @@ static int parse(const struct pool *p, const struct held *h, struct lx_rec *r, s
 	return lx_rec_parse(h->raw, h->len, &p->stage.conf.limits, r, &used, e);
 }
 
-/* A size as a bucket: two to each doubling. */
-static uint32_t bucket_of(uint64_t size)
+uint32_t lx_pool_bucket(uint64_t size)
 {
 	if (size < 2)
 		return (uint32_t)size;
@@ -167,7 +166,7 @@ static int take(struct pool *p, const struct lx_rec *r, struct lx_err *e)
 	if (p->conf->bucket_field) {
 		if (!lx_pool_size(r, p->conf->bucket_field, &size))
 			return lx_pool_no_size(&p->stage, r, p->conf->bucket_field, e);
-		a.bucket = bucket_of(size);
+		a.bucket = lx_pool_bucket(size);
 	}
 	a.data = hold(p, r->raw, e);
 	return a.data ? lx_sched_item(p->sched, &a, p->now, e) : -1;
@@ -499,7 +498,7 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	struct peer was = *k;
 	lx_worker_release(&k->w, &status);
 	k->begun = k->in_segment = k->stalled = k->watch_out = false;
-	if (!closed && !was.killed)
+	if (!closed && !was.killed && !p->stage.conf.check) /* a check ends the worker too */
 		tell_loss(p, &was, status, items);
 	/* Who is to blame is known now, and has to be told before anybody suffers for it. */
 	return lx_sched_lost(p->sched, k->number, loss_of(&was, status), p->now, e) < 0 ? -1 : act(p, e);
@@ -589,8 +588,8 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 	if (!k->was_ready)
 		p->ready_ns = lx_io_now_ns();
 	k->was_ready = true;
-	if (p->declared < 0)
-		p->declared = k->number;
+	if (!p->declared.run[0] && lx_plan_copy(&p->declared, its, e) < 0)
+		return -1;
 	lx_sched_ready(p->sched, k->number, its->slots > 1024 ? 1024 : (uint32_t)its->slots, its->beats_ms * MS, p->now);
 	return push(p, k, e);
 }
@@ -613,9 +612,6 @@ static int pump(struct pool *p, struct peer *k, struct lx_err *e)
 			break;
 		case LX_EV_BEGIN:
 			rc = on_begin(p, k, e);
-			/* the plan callback merges its operations while the reader still has them */
-			if (rc == 0 && p->in_plan)
-				return 0;
 			break;
 		case LX_EV_FRAME:
 			rc = on_frame(p, k, e);
@@ -735,11 +731,10 @@ static void make_plan(struct lx_plan *w, const struct lx_plan *p, int domain, co
 }
 
 /* What the first worker declares becomes ours. */
-static int adopt(struct pool *p, struct lx_plan *plan, struct lx_err *e)
+static int adopt(const struct pool *p, struct lx_plan *plan, struct lx_err *e)
 {
-	const struct lx_plan *its = lx_reader_plan(p->peers[p->declared].w.in);
-	for (int i = plan->n_ops; i < its->n_ops; i++) {
-		const struct lx_op *op = &its->ops[i];
+	for (int i = plan->n_ops; i < p->declared.n_ops; i++) {
+		const struct lx_op *op = &p->declared.ops[i];
 		if (lx_plan_op(plan, op->tool, op->domain, (const char *const *)op->reads, (const char *const *)op->writes,
 		               (const char *const *)op->drops, e) < 0)
 			return -1;
@@ -780,13 +775,11 @@ static int begin_sched(struct pool *p, const struct lx_plan *plan, int domain, s
 static int wait_for_one(struct pool *p, struct lx_err *e)
 {
 	int rc = 0;
-	p->in_plan = true;
-	while (rc == 0 && p->declared < 0) {
+	while (rc == 0 && !p->declared.run[0]) {
 		rc = act(p, e);
 		if (rc == 0)
 			rc = wait_events(p, false, e);
 	}
-	p->in_plan = false;
 	return rc;
 }
 
@@ -795,8 +788,9 @@ static int on_plan(void *ctx, struct lx_stage *s, struct lx_plan *plan, struct l
 	struct pool *p = ctx;
 	const char *const reads[] = { p->conf->cost_field ? p->conf->cost_field : p->conf->bucket_field,
 		p->conf->cost_field ? p->conf->bucket_field : NULL, NULL };
-	p->declared = -1;
 	p->run_over = false;
+	lx_plan_free(&p->declared);
+	lx_plan_init(&p->declared);
 	if (check_field(plan, s->domain, p->conf->cost_field, "--cost", e) < 0 ||
 	    check_field(plan, s->domain, p->conf->bucket_field, "--bucket", e) < 0)
 		return -1;
@@ -973,6 +967,7 @@ static void tear_down(struct pool *p)
 	lx_slab_release(&p->slab);
 	lx_stage_release(&p->stage);
 	lx_plan_free(&p->to_workers);
+	lx_plan_free(&p->declared);
 	lx_buf_free(&p->bars);
 	if (p->epoll >= 0)
 		close(p->epoll);
@@ -980,8 +975,9 @@ static void tear_down(struct pool *p)
 
 int lx_pool_run(const struct lx_pool_conf *c, const struct lx_stage_conf *sc, struct lx_err *e)
 {
-	struct pool p = { .conf = c, .epoll = -1, .declared = -1, .e = e };
+	struct pool p = { .conf = c, .epoll = -1, .e = e };
 	lx_plan_init(&p.to_workers);
+	lx_plan_init(&p.declared);
 	int rc = set_up(&p, sc, e);
 	if (rc == 0)
 		rc = loop(&p, e);

@@ -40,6 +40,7 @@ struct lx_pool_conf {
 
 /* A field as a size: a number as it is (rounded up, 0 when negative), text and bytes by length, arrays and maps by
  * their elements. False: it is missing or has no size; then lx_pool_no_size fails the item as `no-field`. */
+uint32_t lx_pool_bucket(uint64_t size); /* below LX_SCHED_BUCKETS, two to each doubling */
 bool lx_pool_size(const struct lx_rec *r, const char *field, uint64_t *size);
 int lx_pool_no_size(struct lx_stage *s, const struct lx_rec *r, const char *field, struct lx_err *e);
 
