@@ -159,8 +159,7 @@ static int run(struct lx_err *e)
 	if (x.tmpl) {
 		if (!(x.jobs = lx_jobs_new(e)))
 			return -1;
-		sc.barred = lx_jobs_barred;
-		sc.ctx = x.jobs;
+		lx_jobs_hook(x.jobs, &sc);
 	}
 	if (lx_stage_init(&x.stage, &sc, e) < 0)
 		return -1;

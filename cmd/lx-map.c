@@ -218,8 +218,7 @@ static int run(struct lx_err *e)
 	if (cmd_stage_conf(&common, &sc, e) < 0 || !(x.jobs = lx_jobs_new(e)))
 		return -1;
 	sc.plan = plan_map;
-	sc.barred = lx_jobs_barred;
-	sc.ctx = x.jobs;
+	lx_jobs_hook(x.jobs, &sc);
 	if (lx_stage_init(&x.stage, &sc, e) < 0)
 		return -1;
 	int rc = lx_jobs_run(x.jobs, &x.conf, e);

@@ -177,7 +177,7 @@ static int enter_run(struct lx_jobs *js, struct lx_err *e)
 	return 0;
 }
 
-void lx_jobs_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as)
+static void on_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as)
 {
 	struct lx_jobs *js = ctx;
 	const struct lx_stage *s = js->c->stage;
@@ -185,12 +185,25 @@ void lx_jobs_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_
 		lx_sched_bar(js->sched, id, as, &js->trouble);
 }
 
+static int on_hint(void *ctx, const struct lx_hint *h, struct lx_err *e)
+{
+	struct lx_jobs *js = ctx;
+	return lx_stage_bars(js->c->stage, h, e);
+}
+
+void lx_jobs_hook(struct lx_jobs *js, struct lx_stage_conf *sc)
+{
+	sc->ctx = js;
+	sc->barred = on_barred;
+	sc->hint = on_hint;
+}
+
 /* ---- answers ---- */
 
 /* A barrier says what an item becomes, and why; one that was forgotten meanwhile leaves no reason. */
 static int answer_barred(struct lx_jobs *js, struct item *it, enum lx_outcome as, struct lx_err *e)
 {
-	static const struct lx_blame forgotten = { .type = "suppressed", .scope = "record" };
+	struct lx_blame forgotten = { .type = "cancelled", .message = lx_span_str("barred, and why is no longer known here") };
 	struct lx_stage *s = js->c->stage;
 	struct lx_buf own = { 0 };
 	struct lx_span cause = { 0 };
@@ -451,7 +464,7 @@ static int next_deadline(const struct lx_jobs *js)
 	uint64_t at = LX_SCHED_NEVER, now = lx_io_now_ns();
 	for (uint64_t i = 0; i < js->c->slots; i++) {
 		const struct slot *sl = &js->slots[i];
-		uint64_t t = !sl->item ? 0 : sl->again_ns ? sl->again_ns : sl->job.deadline_ns;
+		uint64_t t = !sl->item || sl->job.killed ? 0 : sl->again_ns ? sl->again_ns : sl->job.deadline_ns;
 		if (t && t < at)
 			at = t;
 	}
@@ -506,7 +519,7 @@ static bool wants_step(const struct lx_jobs *js, const struct slot *sl)
 	for (int i = sl->at; i < sl->at + sl->n; i++)
 		if (js->polled[i].revents)
 			return true;
-	return sl->job.deadline_ns && js->served_ns >= sl->job.deadline_ns;
+	return sl->job.deadline_ns && !sl->job.killed && js->served_ns >= sl->job.deadline_ns;
 }
 
 static int serve(struct lx_jobs *js, struct slot *sl, struct lx_err *e)

@@ -34,7 +34,7 @@ struct lx_jobs_stats {
 };
 
 struct lx_jobs_conf {
-	struct lx_stage *stage;   /* set up, with conf.barred = lx_jobs_barred and conf.ctx = the struct lx_jobs */
+	struct lx_stage *stage;   /* set up with the configuration that lx_jobs_hook was given */
 	struct lx_job_conf job;   /* plan and domain are filled in */
 	uint64_t slots;           /* 1 .. LX_JOBS_MAX */
 	uint64_t retries;
@@ -65,7 +65,8 @@ int lx_jobs_plan(struct lx_jobs_conf *c, const struct lx_plan *p, int domain, st
 struct lx_jobs;
 struct lx_jobs *lx_jobs_new(struct lx_err *e); /* LX_SYSTEM */
 void lx_jobs_free(struct lx_jobs *js);
-void lx_jobs_barred(void *js, uint32_t domain, const struct lx_id *id, enum lx_outcome as);
+/* Have the stage tell of barriers: sets ctx, barred and hint of its configuration. */
+void lx_jobs_hook(struct lx_jobs *js, struct lx_stage_conf *sc);
 /* Run to the end of the input. No command is left when it returns. When the reader of the output has gone, it raises SIGPIPE
  * then. *c must last as long. */
 int lx_jobs_run(struct lx_jobs *js, struct lx_jobs_conf *c, struct lx_err *e);

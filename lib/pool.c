@@ -223,35 +223,10 @@ static void on_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum l
 	p->n_bars++;
 }
 
-/* Barriers that come as hints, from an lx-batch whose worker this is. */
 static int on_hint(void *ctx, const struct lx_hint *h, struct lx_err *e)
 {
 	struct pool *p = ctx;
-	struct lx_cur c;
-	struct lx_val v;
-	struct lx_id id;
-	if (!h->bars.p)
-		return 0;
-	c = lx_cur(h->bars);
-	if (lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY)
-		return lx_err_set(e, LX_DATA, "a hint whose barriers are no array");
-	for (uint32_t n = v.n; n; n--) {
-		struct lx_val pair, domain;
-		if (lx_val_read(&c, &pair) < 0 || pair.type != LX_ARRAY || pair.n != 2 || lx_val_read(&c, &domain) < 0 ||
-		    domain.type != LX_UINT || lx_id_read(&c, LX_ID_MAX, &id) < 0)
-			return lx_err_set(e, LX_DATA, "a hint with a malformed barrier");
-		if (domain.u >= (uint64_t)p->stage.plan.n_domains)
-			continue;
-		struct lx_buf cause = { 0 };
-		struct lx_blame why = { .type = "cancelled", .message = lx_span_str("barred by the stage this is a worker of") };
-		int rc = lx_stage_cause(&p->stage, &cause, (uint32_t)domain.u, &id, &why, e);
-		if (rc == 0)
-			lx_doom_bar(p->stage.doom, (uint32_t)domain.u, &id, LX_SUPPRESSED, lx_buf_view(&cause));
-		lx_buf_free(&cause);
-		if (rc < 0)
-			return -1;
-	}
-	return p->failed ? -1 : 0;
+	return lx_stage_bars(&p->stage, h, e) < 0 || p->failed ? -1 : 0;
 }
 
 /* ---- epoll ---- */

@@ -456,6 +456,40 @@ enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r
 	return lx_doom_find(s->doom, &s->plan, r->domain, &r->id, true, cause);
 }
 
+/* ---- barriers from outside ---- */
+
+static int learn_bar(struct lx_stage *s, uint64_t domain, const struct lx_id *id, struct lx_err *e)
+{
+	static const struct lx_blame why = { .type = "cancelled" };
+	struct lx_buf cause = { 0 };
+	if (domain >= (uint64_t)s->plan.n_domains)
+		return 0;
+	int rc = lx_stage_cause(s, &cause, (uint32_t)domain, id, &why, e);
+	if (rc == 0)
+		lx_doom_bar(s->doom, (uint32_t)domain, id, LX_SUPPRESSED, lx_buf_view(&cause));
+	lx_buf_free(&cause);
+	return rc;
+}
+
+int lx_stage_bars(struct lx_stage *s, const struct lx_hint *h, struct lx_err *e)
+{
+	struct lx_cur c = lx_cur(h->bars);
+	struct lx_val list, pair, domain;
+	struct lx_id id;
+	if (!h->bars.p)
+		return 0;
+	if (lx_val_read(&c, &list) < 0 || list.type != LX_ARRAY)
+		return lx_err_set(e, LX_DATA, "a hint whose barriers are no array");
+	for (uint32_t n = list.n; n; n--) {
+		if (lx_val_read(&c, &pair) < 0 || pair.type != LX_ARRAY || pair.n != 2 || lx_val_read(&c, &domain) < 0 ||
+		    domain.type != LX_UINT || lx_id_read(&c, LX_ID_MAX, &id) < 0)
+			return lx_err_set(e, LX_DATA, "a hint with a malformed barrier");
+		if (learn_bar(s, domain.u, &id, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* ---- the end ---- */
 
 static int check_sums(const struct lx_stage *s, struct lx_err *e)

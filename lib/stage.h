@@ -108,6 +108,9 @@ int lx_stage_emit_item(struct lx_stage *s, uint32_t domain, struct lx_buf *head,
 /* Whether an item that was handed out earlier has been barred meanwhile. */
 enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r, struct lx_span *cause);
 
+/* Learn the barriers of a hint, from an lx-batch whose worker this is. -1: LX_DATA. */
+int lx_stage_bars(struct lx_stage *s, const struct lx_hint *h, struct lx_err *e);
+
 /* After LX_STEP_RUN: check the sums and write the end mark. */
 int lx_stage_end_run(struct lx_stage *s, struct lx_err *e);
 /* Give up: flush what is whole, write an abort mark saying why (as it came when it came from upstream). Nothing is written

@@ -380,6 +380,26 @@ END
 	same_stream want.lx out.lx
 }
 
+@test "lx-map: as a worker of lx-batch it answers every item, and obeys its barriers" {
+	lines 100 >l.lx
+	lx-batch -n 8 -- lx-map -j2 -o v cat <l.lx >out.lx
+	lx-map -o v cat <l.lx >want.lx
+	same_stream want.lx out.lx
+	# a hint that bars the parent comes with the items: none of its own is started
+	cat >lines <<'END'
+{"begin":{"run":"r","domains":["doc","page"],"ops":[{"tool":"t","host":"h","domain":1,"reads":[],"writes":["data"],"drops":[]}]}}
+[1,1,[0,0],{"data":"a"}]
+[1,1,[0,1],{"data":"b"}]
+[1,1,[1,0],{"data":"c"}]
+{"hint":{"bars":[[0,[0]]]}}
+END
+	"$PY" "$ROOT/tests/lxpeer.py" make raw <lines >bars.lx
+	lx-map -o v -- sh -c 'echo "$LX_ID" >>ran; cat' <bars.lx >out.lx
+	[[ $(cat ran) == 1.0 ]]
+	run absent out.lx
+	assert_output $'[[0,0],3,"cancelled"]\n[[0,1],3,"cancelled"]'
+}
+
 @test "lx-map: shape errors are found before a command starts" {
 	exits 2 lx-map touch ran {nothing} <in.lx
 	says nothing '{{nothing}}'
