@@ -431,12 +431,11 @@ static int take_files(struct slot *s, struct lx_err *why, struct lx_err *e)
 /* Whether a command that did not end well is run again: never once a child has left. */
 static bool run_again(struct slot *s)
 {
-	bool may = s->job.end == LX_JOB_RETRY || s->job.end == LX_JOB_LOST;
-	if (!may || s->count || s->attempt > retries)
+	uint64_t wait = s->count ? 0 : lx_job_again(&s->job, s->attempt, retries);
+	if (!wait)
 		return false;
-	uint64_t wait = 100000000ull << (s->attempt < 7 ? s->attempt - 1 : 6);
 	lx_job_clear(&s->job);
-	s->again_ns = lx_io_now_ns() + wait / 2 + (uint64_t)random() % wait;
+	s->again_ns = lx_io_now_ns() + wait;
 	x.retried++;
 	return true;
 }

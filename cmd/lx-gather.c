@@ -270,21 +270,21 @@ static int run_job(const struct lx_settled *s, struct lx_span input, struct lx_e
 	return 0;
 }
 
-/* As often as it may be run; the pause grows from a tenth of a second. */
 static int run_command(const struct lx_settled *s, struct lx_span input, struct lx_err *e)
 {
-	for (uint64_t attempt = 0;; attempt++) {
+	uint64_t wait = 1;
+	for (uint64_t attempt = 1; wait; attempt++) {
 		lx_job_clear(&x.job);
 		if (run_job(s, input, e) < 0)
 			return -1;
-		bool again = x.job.end == LX_JOB_RETRY || x.job.end == LX_JOB_LOST;
-		if (!again || attempt == retries)
-			return 0;
-		lx_io_wait(lx_sig_fd(), 100 << (attempt < 6 ? attempt : 6), e);
+		wait = lx_job_again(&x.job, attempt, retries);
+		if (wait && lx_io_wait(lx_sig_fd(), (int)(wait / 1000000u), e) < 0)
+			return -1;
 		lx_sig_ack();
 		if (lx_sig_stop())
 			return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
 	}
+	return 0;
 }
 
 /* What the command wrote: a str that loses one newline at its end when it is UTF-8, else bin. */

@@ -551,3 +551,11 @@ void lx_job_free(struct lx_job *j)
 	lx_buf_free(&j->argv);
 	lx_buf_free(&j->envp);
 }
+
+uint64_t lx_job_again(const struct lx_job *j, uint64_t attempt, uint64_t retries)
+{
+	uint64_t wait = 100000000ull << (attempt < 7 ? attempt - 1 : 6);
+	if ((j->end != LX_JOB_RETRY && j->end != LX_JOB_LOST) || attempt > retries)
+		return 0;
+	return wait / 2 + (uint64_t)random() % wait;
+}

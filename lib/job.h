@@ -81,6 +81,10 @@ int lx_job_step(struct lx_job *j, const struct lx_job_conf *c, uint64_t now_ns, 
 void lx_job_clear(struct lx_job *j);
 void lx_job_free(struct lx_job *j);
 
+/* After attempt number `attempt` (from 1) has ended: nanoseconds to wait before the next, or 0 when there is none, because the
+ * job judged its item or has been run again `retries` times. 0.1 s at first, doubled up to 6.4 s, times 0.5 to 1.5. */
+uint64_t lx_job_again(const struct lx_job *j, uint64_t attempt, uint64_t retries);
+
 /* For jobs that run side by side: OMP_NUM_THREADS=1 and OMP_THREAD_LIMIT=1, unless the user has set them. */
 const char *const *lx_job_one_thread(void);
 

@@ -26,11 +26,16 @@ bytes_in() { (($(stat -c %s "$1") >= $2)); }
 }
 
 @test "every command: an unknown option is exit 2 and one line" {
-	local c
+	local c got
 	for c in $(commands); do
 		exits 2 "$c" --no-such-option </dev/null
 		says "$c: unknown or ambiguous option --no-such-option"
-		[[ ! -s out ]] || fail "$c wrote something"
+		# A stage says in the stream why nothing comes; nobody writes anything else.
+		if [[ -s out ]]; then
+			got=0
+			lx-cat --json out >json 2>/dev/null || got=$?
+			[[ $got == 2 && $(jq -r '.abort.stage' json) == "$c" ]] || fail "$c wrote something: $(<json)"
+		fi
 	done
 }
 
