@@ -142,13 +142,6 @@ static int refuse(struct why *w, const char *type, const char *fmt, uint64_t ord
 	return lx_err_set(&w->err, LX_DATA, fmt, (unsigned long long)ordinal, what);
 }
 
-/* Bytes that a parent's record may still grow by. */
-static uint64_t room(const struct lx_settled *s)
-{
-	uint64_t used = s->parent.raw.len + 256;
-	return common.limits.record > used ? common.limits.record - used : 0;
-}
-
 /* Whether these bytes surely hold no array and no map. Bytes of strings may look like their heads: then it is not sure. */
 static bool looks_flat(const uint8_t *p, size_t n)
 {
@@ -204,7 +197,7 @@ static int make_array(struct lx_group *g, const struct lx_settled *s, struct why
 	while ((got = lx_group_child(g, &child, e)) > 0) {
 		if (add_map(&child, w, e) < 0)
 			return -1;
-		if (x.value.len > room(s))
+		if (x.value.len > common.limits.record) /* more cannot fit; whether this much does is seen when the record is whole */
 			return refuse(w, "oversize", "over %llu bytes with all its children (%s)", common.limits.record, "--max-record");
 	}
 	return got;
@@ -220,11 +213,11 @@ static int spill_joined(struct lx_err *e)
 	return rc;
 }
 
-static int join_children(struct lx_group *g, const struct lx_settled *s, struct why *w, struct lx_err *e)
+static int join_children(struct lx_group *g, struct why *w, struct lx_err *e)
 {
 	struct lx_rec child;
 	int got;
-	lx_join_init(&x.join, x.format, x.tmpl ? UINT64_MAX : room(s));
+	lx_join_init(&x.join, x.format, x.tmpl ? UINT64_MAX : common.limits.record);
 	while ((got = lx_group_child(g, &child, e)) > 0) {
 		struct lx_span v = lx_rec_field(&child, x.join_field);
 		if (!v.p)
@@ -312,7 +305,7 @@ static int reduce(const struct lx_settled *s, struct why *w, struct lx_err *e)
 			return lx_err_sys(e, "temporary file (--tmpdir)");
 		input = (struct lx_span){ map, (size_t)size };
 	}
-	x.job_conf.max_output = room(s);
+	x.job_conf.max_output = common.limits.record;
 	int rc = run_command(s, input, e);
 	if (rc == 0 && x.job.end == LX_JOB_OK) {
 		pack_output();
@@ -335,7 +328,7 @@ static int make_value(struct lx_group *g, const struct lx_settled *s, struct why
 		return lx_err_sys(e, "temporary file (--tmpdir)");
 	if (x.format == LX_JOIN_ARRAY)
 		return make_array(g, s, w, e);
-	if (join_children(g, s, w, e) < 0)
+	if (join_children(g, w, e) < 0)
 		return -1;
 	return x.tmpl ? reduce(s, w, e) : pack_joined(e);
 }
