@@ -226,14 +226,14 @@ raise() {
 }
 
 @test "lx-fail: cut after any byte it ends with 3, and so does what it wrote" {
-	cp "$CORPUS/good-outcomes.lx" in.lx
-	stage_cut in.lx lx-fail -q --id 0.0
+	stage_cut "$CORPUS/good-outcomes.lx" lx-fail -q --id 0.0
+	make_lx >in.lx <<<'[2,0,[0],2,{"type":"x","message":"","anchor":[0,[0]],"origin":[0,[0]]},{},"a"]'
 	stage_cut in.lx lx-fail --only
 	stage_cut in.lx lx-fail --replay
 }
 
 @test "lx-fail --list: of a stream that is cut off it lists what arrived" {
-	seq 0 50000 | sed 's/.*/[2,0,[&],2,{"type":"t","message":"","anchor":[0,[&]],"origin":[0,[&]]},null,&]/' | make_lx >in.lx
+	seq 0 50000 | sed 's/.*/[2,0,[&],2,{"type":"t","message":"","anchor":[0,[&]],"origin":[0,[&]]},null,&]/; 1000~1000a {"flush":0}' | make_lx >in.lx
 	lx-fail --only <in.lx | cat >raw.lx
 	head -c 2000000 raw.lx >cut.lx
 	exits 3 lx-fail --list <cut.lx
