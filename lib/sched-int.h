@@ -75,7 +75,7 @@ struct batch {
 	struct batch *next, *prev;
 	struct batch_list *in;
 	struct list items;
-	uint64_t serial, sent_ns, run_ns; /* run_ns 0: behind others */
+	uint64_t serial, sent_ns, run_ns; /* run_ns LX_SCHED_NEVER: behind others */
 	uint64_t places, place_bytes, place_cost; /* fixed: holes included */
 	uint32_t sent_items;
 	uint32_t deaths;                  /* retry: how often it was lost */

@@ -386,7 +386,7 @@ static void run_more(struct lx_sched *s, struct worker *w)
 {
 	uint64_t i = 0;
 	for (struct batch *b = w->batches.head; b && i < w->slots; b = b->next, i++)
-		if (!b->run_ns)
+		if (b->run_ns == LX_SCHED_NEVER)
 			b->run_ns = s->now;
 }
 
@@ -395,7 +395,7 @@ void sched_send(struct lx_sched *s, struct worker *w, struct batch *b)
 	b->serial = ++s->serial;
 	b->worker = w;
 	b->sent_ns = s->now;
-	b->run_ns = 0;
+	b->run_ns = LX_SCHED_NEVER;
 	b->alone = !w->batches.n;
 	b->sent_items = (uint32_t)b->items.n;
 	for (struct item *it = b->items.head; it; it = it->next) {
@@ -653,7 +653,7 @@ static int recover_all(struct lx_sched *s, struct worker *w, enum lx_loss loss)
 	bool alone = w->batches.n == 1 && w->batches.head->sent_items == 1 && w->batches.head->alone;
 	while (w->batches.tail) {
 		struct batch *b = w->batches.tail;
-		bool running = w->batches.n <= w->slots && b->run_ns;
+		bool running = w->batches.n <= w->slots && b->run_ns != LX_SCHED_NEVER;
 		if (running && many && loss == LX_LOSS_TIMEOUT && s->conf.timeout_ns)
 			running = s->now - b->run_ns >= s->conf.timeout_ns;
 		if (recover(s, w, b, running, alone, loss) < 0)

@@ -53,7 +53,7 @@ failed starts @ sched-pool.c @ w->failed_starts >= s->conf.max_starts @ w->faile
 strikes end with an answer @ sched.c @ w->strikes = w->flaps = 0; @ w->flaps = 0;
 back-off doubles @ sched-pool.c @ ns *= 2; @ break;
 no storm of starts @ sched-pool.c @ (busy && loss != LX_LOSS_HOST ? 0 : backoff(s, w)) @ 0
-time per batch @ sched-pool.c @ 		if (!b->run_ns) @ 		if (true)
+time per batch @ sched-pool.c @ 		if (b->run_ns == LX_SCHED_NEVER) @ 		if (true)
 silence @ sched-pool.c @ #define BEATS 4 @ #define BEATS 5
 leaving worker stays away @ sched-pool.c @ w->attached || w->leaving) { @ w->attached) {
 killed worker still counts @ sched.c @ && w->state != LX_W_KILLED) { @ ) {

@@ -722,7 +722,7 @@ static bool is_free(int w)
 static void run_more(struct wk *k)
 {
 	for (int i = 0; i < k->nq && i < (int)k->slots; i++)
-		if (!k->q[i].run)
+		if (k->q[i].run == NEVER)
 			k->q[i].run = m.now;
 }
 
@@ -816,7 +816,7 @@ static void model_loss(int w, enum lx_loss loss)
 	bool infra = loss == LX_LOSS_CRASH || loss == LX_LOSS_TIMEOUT;
 	for (int i = 0; i < k->nq; i++) {
 		struct sim_batch *b = &k->q[i];
-		bool ran = i < (int)k->slots && b->run;
+		bool ran = i < (int)k->slots && b->run != NEVER;
 		if (ran && loss == LX_LOSS_TIMEOUT && k->nq > 1)
 			ran = m.now - b->run >= m.conf.timeout_ns;
 		for (int j = 0; j < b->n; j++) {
@@ -1084,7 +1084,7 @@ static void on_send(const struct lx_action *a)
 	uint32_t depth = m.conf.depth ? m.conf.depth : 16;
 	RULE(k->nq < (int)(depth * k->slots), "worker %d has %d batches", a->worker, k->nq);
 	struct sim_batch *b = &k->q[k->nq];
-	*b = (struct sim_batch){ .serial = a->batch, .n = n, .open = n, .alone = !k->nq, .recovered = a->recovered };
+	*b = (struct sim_batch){ .serial = a->batch, .n = n, .open = n, .run = NEVER, .alone = !k->nq, .recovered = a->recovered };
 	for (int i = 0; i < n; i++) {
 		v[i] = a->items[i];
 		struct thing *x = v[i];
@@ -1193,7 +1193,7 @@ static void on_kill(const struct lx_action *a)
 	struct wk *k = &m.w[a->worker];
 	bool late = false;
 	for (int i = 0; i < k->nq && i < (int)k->slots; i++)
-		late |= m.conf.timeout_ns && k->q[i].run && m.now >= k->q[i].run + m.conf.timeout_ns;
+		late |= m.conf.timeout_ns && k->q[i].run != NEVER && m.now >= k->q[i].run + m.conf.timeout_ns;
 	bool silent = k->up && k->beats && m.now >= k->heard + 4 * k->beats;
 	bool slow = k->starting && m.conf.start_timeout_ns && m.now >= k->start_at + m.conf.start_timeout_ns;
 	TELL("kill %d", a->worker);
