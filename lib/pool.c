@@ -918,6 +918,8 @@ static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err 
 	conf.hint = on_hint;
 	conf.ctx = p;
 	p->mark = p->began_ns = p->ready_ns = lx_io_now_ns();
+	if (lx_stage_init(&p->stage, &conf, e) < 0) /* first: what fails from here on is said in the stream */
+		return -1;
 	p->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (p->epoll < 0)
 		return lx_err_sys(e, "epoll");
@@ -926,9 +928,9 @@ static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err 
 		return lx_err_sys(e, "workers");
 	for (size_t i = 0; i < p->conf->n; i++)
 		p->peers[i] = (struct peer){ .w = LX_WORKER_NONE, .cmd = &p->conf->cmds[i], .number = (int)i };
-	if (lx_slab_init(&p->slab, p->conf->mem, e) < 0 || watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e) < 0)
+	if (lx_slab_init(&p->slab, p->conf->mem, e) < 0)
 		return -1;
-	return lx_stage_init(&p->stage, &conf, e);
+	return watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e);
 }
 
 static void tear_down(struct pool *p)

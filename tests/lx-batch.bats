@@ -346,6 +346,14 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	[[ ! -e ran ]]
 }
 
+@test "lx-batch: what fails before it reads is the reason of the stages behind it too" {
+	local got=0
+	! sanitized || return 0 # its allocator needs more than the limit
+	(ulimit -v 200000 && exec lx-batch -n 1 -- "$W" echo <in.lx 2>err) | lx-cat >out 2>err2 || got=$?
+	[[ $got == 5 && ! -s err2 ]] || fail "exit $got: $(cat err err2)"
+	says 'lx-batch: reserving' '--mem'
+}
+
 @test "lx-batch: LX_CHECK checks the worker too" {
 	LX_CHECK=1 lx-batch -- lx-batch -n 3 <in.lx >out.lx
 	[[ $(lx-cat --canonical out.lx | wc -l) == 0 ]]
