@@ -127,7 +127,7 @@ int cmd_trace(struct cmd_common *c, struct lx_trace **trace, struct lx_err *e)
 	if (!c->trace || c->check)
 		return 0;
 	if (trace_file.fd < 0 && lx_trace_open(&trace_file, c->trace, e) < 0)
-		return -1;
+		return lx_err_prefix(e, "--trace");
 	*trace = &trace_file;
 	return 0;
 }
@@ -274,9 +274,10 @@ static void finish_output(const struct cmd_common *c, struct lx_err *e)
 
 static void finish_stats(struct lx_err *e)
 {
-	struct lx_err own = LX_ERR_INIT;
+	struct lx_err trace = LX_ERR_INIT, own = LX_ERR_INIT;
 	if (trace_file.fd >= 0)
-		lx_trace_close(&trace_file, &own);
+		lx_trace_close(&trace_file, &trace);
+	take_reason(e, &trace, "--trace");
 	if (stats_file.fd >= 0)
 		lx_outfile_commit(&stats_file, &own);
 	take_reason(e, &own, "--stats");

@@ -50,6 +50,7 @@ int lx_sig_init(struct lx_err *e)
 			return lx_err_sys(e, "signal %d", stop_signals[i]);
 	}
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 	sigaddset(&ours, SIGPIPE);
 	sigaddset(&ours, SIGCHLD);

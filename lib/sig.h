@@ -12,7 +12,8 @@
 #include "err.h"
 
 /* Once, at start: install the handlers; give SIGPIPE and SIGCHLD their default actions and unblock all
- * of these, whatever the caller left (with SIGCHLD ignored, children could not be waited for). */
+ * of these, whatever the caller left (with SIGCHLD ignored, children could not be waited for). SIGXFSZ is ignored: a file that
+ * would pass the caller's limit is a write that fails, said and cleaned up after like a full disk. */
 int lx_sig_init(struct lx_err *e);
 int lx_sig_fd(void);               /* readable after a stop signal until lx_sig_ack; -1 before lx_sig_init */
 void lx_sig_ack(void);             /* an event loop has seen it: unreadable until the next signal */

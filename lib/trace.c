@@ -7,7 +7,7 @@
 int lx_trace_open(struct lx_trace *t, const char *path, struct lx_err *e)
 {
 	*t = (struct lx_trace){ .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), .start_ns = lx_io_now_ns() };
-	return t->fd < 0 ? lx_err_sys(e, "%s (--trace)", path) : 0;
+	return t->fd < 0 ? lx_err_sys(e, "%s", path) : 0;
 }
 
 void lx_trace_flush(struct lx_trace *t)
@@ -39,5 +39,5 @@ int lx_trace_close(struct lx_trace *t, struct lx_err *e)
 		lx_err_sys(&t->err, "close");
 	t->fd = -1;
 	lx_buf_free(&t->lines);
-	return t->err.code ? lx_err_set(e, t->err.code, "%s (--trace)", t->err.msg) : 0;
+	return t->err.code ? lx_err_set(e, t->err.code, "%s", t->err.msg) : 0;
 }

@@ -130,6 +130,26 @@ bytes_in() { (($(stat -c %s "$1") >= $2)); }
 	says 'lx-cat: --stats: no/such/file'
 }
 
+@test "--trace: a file that cannot be written is exit 5, by its own name" {
+	three >in.lx
+	exits 5 lx-filter --trace /dev/full '?data' <in.lx
+	says 'lx-filter: --trace: write: No space left'
+	exits 5 lx-filter --trace no/such/file '?data' <in.lx
+	says 'lx-filter: --trace: no/such/file'
+}
+
+@test "a file over the limit of the shell is a full disk: exit 5, one line, nothing left behind" {
+	head -c 2000000 /dev/urandom | base64 | lx-in --run r --lines -d doc >in.lx
+	mkdir d
+	exits 5 bash -c 'ulimit -f 8; lx-cat --to d/x in.lx 2>&1 >/dev/null | cat >&2; exit "${PIPESTATUS[0]}"'
+	says 'lx-cat: ' 'File too large'
+	exits 5 bash -c 'ulimit -f 8; lx-out --to d/x <in.lx 2>&1 >/dev/null | cat >&2; exit "${PIPESTATUS[0]}"'
+	says 'lx-out: d/x: ' 'File too large'
+	exits 5 bash -c 'ulimit -f 8; lx-cat --canonical --mem 1M --tmpdir d <in.lx 2>&1 >/dev/null | cat >&2; exit "${PIPESTATUS[0]}"'
+	says 'lx-cat: spilling to d' 'File too large'
+	[[ -z $(ls -A d) ]] || fail "left behind: $(ls -A d)"
+}
+
 @test "reasons: of several stages that end for one, only the one that found it speaks" {
 	three >in.lx
 	head -c 100 in.lx >cut.lx
