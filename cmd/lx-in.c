@@ -70,6 +70,7 @@ static struct {
 	uint64_t n;            /* items made */
 	struct input in;
 	struct lx_json json;
+	struct lx_err why;     /* of an item that fails */
 	struct lx_item_text text;
 	struct lx_buf name, data, fields, key, record, cause;
 } s;
@@ -96,10 +97,12 @@ static struct lx_id next_id(void)
 
 static struct lx_span hash_key(uint64_t hash)
 {
-	char hex[17];
-	snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)hash);
+	static const char digits[] = "0123456789abcdef";
+	uint8_t hex[16];
+	for (int i = 0; i < 16; i++)
+		hex[i] = (uint8_t)digits[hash >> (60 - 4 * i) & 15];
 	lx_buf_clear(&s.key);
-	lx_pack_cstr(&s.key, hex);
+	lx_pack_str(&s.key, (struct lx_span){ hex, sizeof(hex) });
 	return lx_buf_view(&s.key);
 }
 
@@ -126,16 +129,16 @@ static int put_failed(const char *type, const char *message, struct lx_span fiel
 static int put_item(struct lx_span fields, struct lx_span key, struct lx_err *e)
 {
 	struct lx_id id = next_id();
-	struct lx_err own = LX_ERR_INIT;
 	struct lx_rec r;
 	size_t used;
+	s.why.code = LX_OK; /* clearing all of it would cost as much as the item */
 	lx_buf_clear(&s.record);
 	lx_rec_item(&s.record, 0, &id, fields, key);
 	if (lx_buf_check(&s.record, e) < 0)
 		return -1;
-	if (lx_rec_parse(s.record.p, s.record.len, &common.limits, &r, &used, &own) == 0)
+	if (lx_rec_parse(s.record.p, s.record.len, &common.limits, &r, &used, &s.why) == 0)
 		return add(&s.record, &r, e);
-	return put_failed(strstr(own.msg, "(--max") ? "oversize" : "bad-json", own.msg, (struct lx_span){ 0 }, key, e);
+	return put_failed(strstr(s.why.msg, "(--max") ? "oversize" : "bad-json", s.why.msg, (struct lx_span){ 0 }, key, e);
 }
 
 /* ---- paths ---- */
@@ -255,15 +258,15 @@ static int bad_json(const char *why, struct lx_span key, struct lx_err *e)
 
 static int on_json(struct lx_span line, struct lx_span key, struct lx_err *e)
 {
-	struct lx_err own = LX_ERR_INIT;
 	struct lx_val v;
 	char why[64];
 	if (is_blank(line))
 		return 0;
 	lx_buf_clear(&s.fields);
 	s.json.line = s.in.line;
-	if (lx_json_scan(&s.json, line, &s.fields, &own) < 0)
-		return own.code == LX_DATA ? bad_json(own.msg, key, e) : lx_err_set(e, own.code, "%s", own.msg);
+	s.why.code = LX_OK;
+	if (lx_json_scan(&s.json, line, &s.fields, &s.why) < 0)
+		return s.why.code == LX_DATA ? bad_json(s.why.msg, key, e) : lx_err_set(e, s.why.code, "%s", s.why.msg);
 	if (lx_val_from(lx_buf_view(&s.fields), &v) == 0 && v.type == LX_MAP)
 		return put_object(lx_buf_view(&s.fields), key, e);
 	snprintf(why, sizeof(why), "line %llu column 1: not an object", (unsigned long long)s.in.line);
