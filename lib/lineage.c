@@ -535,6 +535,9 @@ int lx_plan_expand(struct lx_plan *p, const char *name, int parent, struct lx_to
 		return lx_err_set(e, LX_USAGE, "domain '%s' has been gathered: it cannot be expanded (--of)", p->domains[parent].name);
 	if (p->n_domains == LX_DOMAINS_MAX)
 		return lx_err_set(e, LX_USAGE, "more than %d domains", LX_DOMAINS_MAX);
+	if (parent >= 0 && lx_plan_levels(p, parent, 0) + 2 > LX_ID_MAX)
+		return lx_err_set(e, LX_USAGE, "domain '%s' is %d levels deep already: none can be opened below it (--of)",
+		                  p->domains[parent].name, LX_ID_MAX);
 	struct lx_domain *d = &p->domains[p->n_domains];
 	*d = (struct lx_domain){ .parent = parent, .tolerance = t };
 	strcpy(d->name, name);

@@ -83,7 +83,7 @@ int lx_plan_work_domain(const struct lx_plan *p, const char *name, struct lx_err
 int lx_plan_levels(const struct lx_plan *p, int d, int a);
 
 /* Declare a child domain, or with parent -1 the root of an empty tree. Refuses a name opened before, a parent that
- * is not open, a bad name, too many. Returns its index or -1. */
+ * is not open or LX_ID_MAX levels deep, a bad name, too many. Returns its index or -1. */
 int lx_plan_expand(struct lx_plan *p, const char *name, int parent, struct lx_tolerance t, struct lx_err *e);
 /* Mark a domain gathered. Refuses the root, one gathered before, and one with an open child domain. */
 int lx_plan_gather(struct lx_plan *p, int domain, struct lx_err *e);

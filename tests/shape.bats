@@ -56,6 +56,14 @@ refused() {
 	refused gathered.lx lx-expand "'word' was opened before" -d -- lx-expand -d word -- touch ran
 }
 
+@test "shape: a domain below one that is as deep as an id can be long" {
+	echo '{"begin":{"domains":["d0","d1","d2","d3","d4","d5","d6","d7","d8","d9","d10","d11","d12","d13","d14","d15"]}}' |
+		"$PY" "$ROOT/tests/lxpeer.py" make >deep.lx
+	refused deep.lx lx-expand d15 16 --of -- lx-expand -d more -s lines -- touch ran
+	exits 0 lx-expand -d more --of d14 -s lines --to more.lx -- true <deep.lx
+	exits 0 lx-cat --verify more.lx
+}
+
 @test "shape: work on a domain that has been gathered" {
 	refused gathered.lx lx-map gathered -d -- lx-map -d word -- touch ran
 	refused gathered.lx lx-expand gathered -- lx-expand -d x --of word -- touch ran
