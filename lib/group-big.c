@@ -238,7 +238,7 @@ static int decide(struct lx_group *g, struct part *p, struct entry *e, const str
 	} else if (t->wide || lx_group_over(g, e)) {
 		if (read_cause(g, t->wide ? t->wide_pos : t->lowest, &cause, err) < 0)
 			return ERROR;
-		why = lx_group_why_of(e, LX_SUPPRESSED, AS_CAUSE, cause);
+		why = lx_group_caused(g, e, LX_SUPPRESSED, cause);
 	} else if (lx_group_known(e) && t->have == e->count) {
 		return present(g, p, e, t, err);
 	} else if (all) {

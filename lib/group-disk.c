@@ -385,7 +385,7 @@ int lx_group_verify(struct lx_group *g, struct part *p, struct entry *e, struct 
 	else if (rc == DONE && e->flags & HAS_CLOSE && lx_group_beyond(g, e, e->count, &ordinal))
 		why = lx_group_why_of(&was, LX_FAILED, AS_CONFLICT, lx_group_beyond_text(g, ordinal, e->count));
 	else if (rc == DONE && lx_group_over(g, e))
-		why = lx_group_why_of(e, LX_SUPPRESSED, AS_CAUSE, keep_text(g, lx_group_lowest(g, e)));
+		why = lx_group_caused(g, e, LX_SUPPRESSED, keep_text(g, lx_group_lowest(g, e)));
 	lx_group_drop_cells(g, p, e);
 	*e = was;
 	if (rc == NO_ROOM)

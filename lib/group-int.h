@@ -175,6 +175,8 @@ int lx_group_judge(struct lx_group *g, struct part *p, struct entry *e, struct l
 /* It leaves with this verdict, with or without a parent record. */
 int lx_group_leave_as(struct lx_group *g, struct part *p, struct entry *e, const struct news *why, struct lx_err *err);
 struct news lx_group_why_of(const struct entry *e, enum lx_outcome outcome, enum judged judged, struct lx_span body);
+/* For a cause that a child or a barrier brought: the parent is failed where the cause began at it, else `as`. */
+struct news lx_group_caused(const struct lx_group *g, const struct entry *e, enum lx_outcome as, struct lx_span cause);
 void lx_group_joined(struct lx_group *g, const uint64_t by[LX_OUTCOMES]);
 /* Fill id and parent record of s and let it leave. */
 int lx_group_finish(struct lx_group *g, struct part *p, struct entry *e, struct lx_settled *s, struct lx_err *err);

@@ -214,9 +214,21 @@ static struct lx_settled settled_as(const struct news *why)
 	return s;
 }
 
+/* A cause that began at the parent itself (its expansion) says that it failed, whichever way it comes here. */
+static enum lx_outcome as_caused(const struct lx_group *g, const struct lx_id *parent, enum lx_outcome as, struct lx_span cause)
+{
+	return as == LX_SUPPRESSED && lx_cause_began_at(cause, (uint32_t)g->parent_domain, parent) ? LX_FAILED : as;
+}
+
 struct news lx_group_why_of(const struct entry *e, enum lx_outcome outcome, enum judged judged, struct lx_span body)
 {
 	return (struct news){ .what = WHY, .outcome = outcome, .judged = judged, .number = e->failed, .body = body };
+}
+
+struct news lx_group_caused(const struct lx_group *g, const struct entry *e, enum lx_outcome as, struct lx_span cause)
+{
+	struct lx_id id = lx_group_id(g, e);
+	return lx_group_why_of(e, as_caused(g, &id, as, cause), AS_CAUSE, cause);
 }
 
 /* The children of a parent that will not be present. */
@@ -308,7 +320,7 @@ bool lx_group_known(const struct entry *e)
 static int react_in_memory(struct lx_group *g, struct part *p, struct entry *e, struct lx_err *err)
 {
 	if (lx_group_over(g, e)) {
-		struct news why = lx_group_why_of(e, LX_SUPPRESSED, AS_CAUSE, lx_group_lowest(g, e));
+		struct news why = lx_group_caused(g, e, LX_SUPPRESSED, lx_group_lowest(g, e));
 		return lx_group_fail(g, p, e, &why, err);
 	}
 	return lx_group_known(e) && e->n == e->count ? lx_group_present(g, p, e, err) : DONE;
@@ -483,7 +495,7 @@ static int judge_child(struct lx_group *g, struct entry *e, const struct news *n
 	if (bad && lx_group_wide(g, n->id, n->body, &wide, err) < 0)
 		return ERROR;
 	if (wide || (bad && !g->tolerance.n))
-		*why = lx_group_why_of(e, LX_SUPPRESSED, AS_CAUSE, n->body);
+		*why = lx_group_caused(g, e, LX_SUPPRESSED, n->body);
 	else if (e->flags & HAS_CLOSE && n->number >= e->count)
 		*why = lx_group_why_of(e, LX_FAILED, AS_CONFLICT, lx_group_beyond_text(g, n->number, e->count));
 	else if (e->n == UINT32_MAX)
@@ -572,7 +584,7 @@ int lx_group_bar(struct lx_group *g, struct part *p, struct entry *e, struct lx_
 	enum lx_outcome as = e->flags & DOOMED ? LX_PRESENT : barred(g, &id, &cause);
 	if (as == LX_PRESENT)
 		return DONE;
-	struct news why = lx_group_why_of(e, as, AS_CAUSE, cause);
+	struct news why = lx_group_caused(g, e, as, cause);
 	return lx_group_fail(g, p, e, &why, err);
 }
 
@@ -850,7 +862,7 @@ static int too_late(struct lx_group *g, const struct news *n, enum lx_done_state
 /* A present parent that is barred and holds nothing. */
 static int leave_barred(struct lx_group *g, const struct news *n, enum lx_outcome as, struct lx_span cause, struct lx_err *err)
 {
-	struct lx_settled s = { .id = *n->id, .outcome = as, .cause = cause };
+	struct lx_settled s = { .id = *n->id, .outcome = as_caused(g, n->id, as, cause), .cause = cause };
 	if (parse_parent(g, n->body, &s.parent, err) < 0)
 		return ERROR;
 	g->stats.parents_in++;
@@ -880,7 +892,7 @@ static int first_news(struct lx_group *g, struct part *p, struct news *n, struct
 		return NO_ROOM;
 	e->flags = p->disk ? ON_DISK : 0;
 	if (as != LX_PRESENT) {
-		struct news why = lx_group_why_of(e, as, AS_CAUSE, cause);
+		struct news why = lx_group_caused(g, e, as, cause);
 		int rc = lx_group_fail(g, p, e, &why, err);
 		g->sweep_due |= rc == NO_ROOM;
 		if (rc != DONE)

@@ -8,7 +8,7 @@
  *     anchored at the parent or above it, else the lowest failed or suppressed ordinal known when
  *     there are more of them than the tolerance. Below a barrier (lx_group_learn): what the barrier
  *     says. Expansion failed: failed with the cause of the close, also after another doom as long as
- *     the parent record has not come;
+ *     the parent record has not come, and also where a suppressed child brings that cause first;
  *   - contradictory: failed `conflict`: two different presents, two different counts, an ordinal at
  *     or over the count, two different parent records;
  *   - at the true end: failed `incomplete` (a close or children missing), failed `orphan` (no

@@ -422,6 +422,12 @@ int lx_cause_read(struct lx_span s, struct lx_cause *c)
 	       optional_uint(s, "attempt", &c->attempt) && optional_uint(s, "elapsed", &c->elapsed_ms) ? 0 : -1;
 }
 
+bool lx_cause_began_at(struct lx_span cause, uint32_t domain, const struct lx_id *id)
+{
+	struct lx_cause c;
+	return cause.p && lx_cause_read(cause, &c) == 0 && c.origin_domain == domain && lx_id_eq(&c.origin, id);
+}
+
 /* ---- editing ---- */
 
 static bool is_edited(struct lx_span name, const struct lx_edit *edits, size_t n)

@@ -97,6 +97,8 @@ struct lx_cause {
 void lx_cause_pack(struct lx_buf *b, const struct lx_cause *c);
 /* 0, or -1 when the bytes are no cause (lx_rec_parse has refused such a record already). */
 int lx_cause_read(struct lx_span s, struct lx_cause *c);
+/* Whether it was this item that was judged. cause may be empty. */
+bool lx_cause_began_at(struct lx_span cause, uint32_t domain, const struct lx_id *id);
 
 /* Changing the fields of an item: every field but those named is copied as raw bytes, then the new
  * ones follow in order. */

@@ -157,16 +157,18 @@ static int pass_buf(struct lx_stage *s, struct lx_buf *b, enum pass what, struct
 	return rc;
 }
 
-/* Whether a barrier stands over an item, and what it makes of it: below one it carries nothing on, but an
- * item that is the anchor itself (what it doomed is below it) keeps its fields, for replay. */
+/* Whether a barrier stands over an item, and what it makes of it: below one it carries nothing on, but an item that is the
+ * anchor itself (what doomed it is below it) keeps its fields, for replay, and has failed where the cause began at it. */
 static enum lx_outcome barred(const struct lx_stage *s, const struct lx_rec *r, struct lx_span *cause, struct lx_span *fields)
 {
 	*fields = (struct lx_span){ 0 };
 	enum lx_outcome as = lx_doom_find(s->doom, &s->plan, r->domain, &r->id, false, cause);
 	if (as != LX_PRESENT || lx_doom_empty(s->doom))
 		return as;
-	*fields = r->fields;
-	return lx_doom_find(s->doom, &s->plan, r->domain, &r->id, true, cause);
+	as = lx_doom_find(s->doom, &s->plan, r->domain, &r->id, true, cause);
+	if (as != LX_DROPPED)
+		*fields = r->fields;
+	return as == LX_SUPPRESSED && lx_cause_began_at(*cause, r->domain, &r->id) ? LX_FAILED : as;
 }
 
 static int seen(struct lx_stage *s, const struct lx_rec *r, enum lx_outcome as, struct lx_err *e)
@@ -447,7 +449,9 @@ int lx_stage_fail(struct lx_stage *s, const struct lx_rec *r, const struct lx_bl
 
 int lx_stage_suppress(struct lx_stage *s, const struct lx_rec *r, struct lx_span cause, struct lx_err *e)
 {
-	lx_rec_gone(&s->scratch, r->domain, &r->id, LX_SUPPRESSED, cause, (struct lx_span){ 0 }, r->key);
+	struct lx_span known, fields;
+	enum lx_outcome as = barred(s, r, &known, &fields);
+	lx_rec_gone(&s->scratch, r->domain, &r->id, as == LX_FAILED ? LX_FAILED : LX_SUPPRESSED, cause, fields, r->key);
 	return lx_stage_put_buf(s, &s->scratch, e);
 }
 

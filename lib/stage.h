@@ -94,6 +94,7 @@ struct lx_blame {
 	uint64_t attempt, elapsed_ms;
 };
 int lx_stage_fail(struct lx_stage *s, const struct lx_rec *r, const struct lx_blame *why, struct lx_err *e);
+/* The item as suppressed. One that is itself the anchor of the barrier keeps its fields, and failed where the cause began at it. */
 int lx_stage_suppress(struct lx_stage *s, const struct lx_rec *r, struct lx_span cause, struct lx_err *e);
 /* Build a cause for an item of any domain into b. */
 int lx_stage_cause(struct lx_stage *s, struct lx_buf *b, uint32_t domain, const struct lx_id *id,
