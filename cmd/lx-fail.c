@@ -66,6 +66,7 @@ static struct {
 	struct lx_tally types;
 	bool *id_found, *key_found;
 	uint64_t without_fields;
+	bool forget_missing;   /* a regrouping before said what was missing, which a replay may not say again */
 } f;
 
 /* ---- words ---- */
@@ -302,8 +303,25 @@ static int replay_record(const struct lx_rec *r, struct lx_err *e)
 		f.without_fields++;
 		return 0;
 	}
-	lx_rec_item(&f.record, 0, &r->id, r->fields, r->key);
+	if (!f.forget_missing) {
+		lx_rec_item(&f.record, 0, &r->id, r->fields, r->key);
+	} else {
+		lx_rec_item_head(&f.record, 0, &r->id);
+		if (lx_fields_edit(&f.record, r->fields, &(struct lx_edit){ .name = lx_span_str("missing") }, 1, &common.limits, e) < 0)
+			return -1;
+		lx_buf_span(&f.record, r->key);
+	}
 	return lx_stage_emit_buf(&f.stage, &f.record, e);
+}
+
+/* Whether lx-gather set `missing` on root items. It does where something is, so an old list would outlive its reason. */
+static bool sets_missing(const struct lx_plan *p)
+{
+	for (int i = 0; i < p->n_ops; i++)
+		for (char **w = p->ops[i].domain == 0 && strcmp(p->ops[i].tool, "lx-gather") == 0 ? p->ops[i].writes : NULL; w && *w; w++)
+			if (strcmp(*w, "missing") == 0)
+				return true;
+	return false;
 }
 
 /* The pipeline starts again: only root items, with the fields they had when they failed. */
@@ -312,6 +330,7 @@ static int replay_plan(void *ctx, struct lx_stage *s, struct lx_plan *p, struct 
 	static const char *const any[] = { "*", NULL };
 	(void)ctx;
 	(void)s;
+	f.forget_missing = sets_missing(p);
 	lx_plan_free(p);
 	p->n_domains = 1;
 	return lx_plan_op(p, "lx-fail", 0, NULL, any, NULL, e);

@@ -39,3 +39,16 @@ CAUSE='{"type":"bad-pdf","message":"no","anchor":[0,[0]],"origin":[0,[0]]}'
 	printf '%s\n' "$B_A" '[2,0,[0],1,null,null,"a"]' '[1,0,[0],{"data":"x"},"a"]' | peer | lx-map -d doc -- cat | lx-cat --canonical >out
 	[[ $(grep -c '^\[2,0,\[0\],1,null,null,"a"\]$' out) == 2 ]] || fail "$(<out)"
 }
+
+@test "lx-fail: what is replayed does not say any more what was missing" {
+	run_all() {
+		lx-expand -d page -s delim:' ' --keep --tolerate 50% | lx-map -d page -o n:int -- sh -c 'read -r n; [ "$n" != "$BAD" ] || exit 1; echo "$n"' |
+			lx-gather -d page -f n | lx-map -d doc -i data -- sh -c '[ -z "$BAD" ] || exit 1; cat'
+	}
+	printf '1 2 3\n4 5\n' | lx-in --run r --lines -d doc >in.lx
+	BAD=2 run_all <in.lx >first.lx 2>err
+	[[ $(lx-fail --list --json <first.lx | jq -c .missing) == $'[[1,"exit"]]\nnull' ]]
+	lx-fail --replay <first.lx | BAD='' run_all | lx-out -q >again
+	lx-cat in.lx | BAD='' run_all | lx-out -q >clean
+	diff clean again
+}
