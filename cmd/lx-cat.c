@@ -30,7 +30,7 @@ static const char usage[] =
 #define TEXT_TARGET (64u << 10)
 #define MEM_DEFAULT (40u << 20)
 
-static struct cmd_common common = CMD_COMMON_INIT;
+static struct cmd_common common = CMD_STAGE_INIT;
 static bool json, canonical, verify;
 static uint64_t part_size;
 
@@ -559,6 +559,7 @@ static int open_output(const struct mode **m, struct lx_err *e)
 	c.stage.conf.out = c.out;
 	if (lx_writer_init(&c.stage.out, c.out, &common.limits, e) < 0)
 		return -1;
+	common.unstarted = false;
 	c.stage.out.level = common.level;
 	return 0;
 }
@@ -590,6 +591,7 @@ int main(int argc, char **argv)
 	struct lx_err e = LX_ERR_INIT;
 	const struct mode *m;
 	int first = cmd_start("lx-cat", usage, &common, &e) < 0 ? -1 : cmd_options(argc, argv, options, &e);
+	common.unstarted = !json && !canonical && !part_size;
 	if (first >= 0 && check_options(&e) == 0 && open_output(&m, &e) == 0) {
 		if (open_input(argv + first, &e) < 0 || run(m, &e) < 0 || m->idle(&e) < 0)
 			m->give_up(&e);

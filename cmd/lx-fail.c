@@ -1,8 +1,8 @@
 /* lx-fail: raise a failure from inside a command, mark items of a stream as failed, look after those that failed.
  *
  * Inside a command of a stage it appends a line to the descriptor that LX_FAIL names and exits 0: the verdict of the
- * item is that line, whatever status the command ends with. With --id, --key, --list, --count, --only and --replay it
- * reads a stream.
+ * item is that line, whatever status the command ends with. With --id, --key, --where, --list, --count, --only and
+ * --replay it reads a stream.
  * Exits non-zero when options are wrong or no stage is there to tell (2), the input is damaged or cut off (3, 4), a
  * system call fails (5), or as an earlier stage says.
  */
@@ -10,6 +10,7 @@
 #include "item.h"
 #include "json.h"
 #include "tally.h"
+#include "test.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -18,10 +19,10 @@
 
 static const char usage[] =
 	"lx-fail [-t TYPE] [--scope SCOPE] [MESSAGE ...]\n"
-	"lx-fail --id ID | --key KEY [-qv] [-t TYPE] [--scope SCOPE] [-d DOMAIN]\n"
-	"        [--to FILE] [--stats FILE] [--compress PACKING]\n"
-	"        [--max-record SIZE] [--max-frame SIZE] [--max-depth N]\n"
-	"        [--max-id N] [--max-fields N] [MESSAGE ...]\n"
+	"lx-fail --id ID | --key KEY | --where TEST [-qv] [-t TYPE]\n"
+	"        [--scope SCOPE] [-d DOMAIN] [--to FILE] [--stats FILE]\n"
+	"        [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
+	"        [--max-depth N] [--max-id N] [--max-fields N] [MESSAGE ...]\n"
 	"lx-fail --list | --count [--json] [-v] [-d DOMAIN] [--to FILE]\n"
 	"        [--max-record SIZE] [--max-frame SIZE] [--max-depth N]\n"
 	"        [--max-id N] [--max-fields N]\n"
@@ -36,13 +37,20 @@ static const char usage[] =
 static struct cmd_common common = CMD_COMMON_INIT;
 static const char *type = "fail", *scope;
 static struct lx_strs ids, keys;
+static struct lx_tests tests;
 static bool list, count, only, replay, json;
+
+static int add_test(void *to, const char *arg, struct lx_err *e)
+{
+	return lx_tests_add(to, arg, e);
+}
 
 static const struct lx_opt options[] = {
 	{ 't', "type", LX_OPT_STR, &type, 0, 0, NULL },
 	{ 0, "scope", LX_OPT_STR, &scope, 0, 0, NULL },
 	{ 0, "id", LX_OPT_LIST, &ids, 0, 0, NULL },
 	{ 0, "key", LX_OPT_LIST, &keys, 0, 0, NULL },
+	{ 0, "where", LX_OPT_CALL, &tests, 0, 0, add_test },
 	{ 0, "list", LX_OPT_FLAG, &list, 0, 0, NULL },
 	{ 0, "count", LX_OPT_FLAG, &count, 0, 0, NULL },
 	{ 0, "only", LX_OPT_FLAG, &only, 0, 0, NULL },
@@ -111,7 +119,7 @@ static int raise_failure(struct lx_err *e)
 	struct lx_buf *line = &f.text;
 	uint64_t fd;
 	if (!where)
-		return lx_err_set(e, LX_USAGE, "no stage to tell: LX_FAIL is not set (outside a stage's command, name items of a stream with --id or --key)");
+		return lx_err_set(e, LX_USAGE, "no stage to tell: LX_FAIL is not set (outside a stage's command, name items of a stream with --id, --key or --where)");
 	if (lx_opt_uint("LX_FAIL", where, 0, INT32_MAX, &fd, e) < 0)
 		return -1;
 	lx_buf_printf(line, "%s\t%s\t", type, scope ? scope : "record");
@@ -152,8 +160,35 @@ static bool is_named(const struct lx_rec *r)
 
 static int mark_item(const struct lx_rec *r, struct lx_err *e)
 {
-	struct lx_blame why = { .type = type, .message = lx_buf_view(&f.message), .scope = scope };
-	return is_named(r) ? lx_stage_fail(&f.stage, r, &why, e) : lx_stage_put(&f.stage, r, e);
+	struct lx_blame blame = { .type = type, .message = lx_buf_view(&f.message), .scope = scope };
+	struct lx_test_why why;
+	if (is_named(r))
+		return lx_stage_fail(&f.stage, r, &blame, e);
+	switch (tests.n ? lx_tests_ask(&tests, r->fields, &why) : LX_TEST_FALSE) {
+	case LX_TEST_TRUE:
+		return lx_stage_fail(&f.stage, r, &blame, e);
+	case LX_TEST_FAILED: /* it cannot be said, as in lx-filter */
+		blame = (struct lx_blame){ .type = why.type, .message = lx_span_str(why.message) };
+		return lx_stage_fail(&f.stage, r, &blame, e);
+	case LX_TEST_FALSE:
+		break;
+	}
+	return lx_stage_put(&f.stage, r, e);
+}
+
+static int mark_op(struct lx_plan *p, int domain, struct lx_err *e)
+{
+	struct lx_strs reads = { 0 };
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < tests.n; i++) {
+		rc = lx_plan_reads(p, domain, tests.v[i].field, "--where", e);
+		if (rc == 0)
+			rc = lx_strs_add(&reads, tests.v[i].field, e);
+	}
+	if (rc == 0)
+		rc = lx_plan_op(p, "lx-fail", domain, reads.v, NULL, NULL, e);
+	lx_strs_free(&reads);
+	return rc;
 }
 
 static int mark_plan(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
@@ -162,7 +197,7 @@ static int mark_plan(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx
 	if (keys.n && s->domain != 0)
 		return lx_err_set(e, LX_USAGE, "--key: only root items have keys, name items of %s with --id, or say -d %s",
 		                  p->domains[s->domain].name, p->domains[0].name);
-	return lx_plan_op(p, "lx-fail", s->domain, NULL, NULL, NULL, e);
+	return mark_op(p, s->domain, e);
 }
 
 static void say_unfound(const char *option, const struct lx_strs *l, const bool *found)
@@ -448,17 +483,24 @@ static const struct mode *pick_mode(void)
 		return &splitting;
 	if (replay)
 		return &replaying;
-	return ids.n || keys.n ? &marking : NULL;
+	return ids.n || keys.n || tests.n ? &marking : NULL;
+}
+
+/* Whether standard output is to become a stream. */
+static bool makes_stream(void)
+{
+	const struct mode *m = pick_mode();
+	return m && !m->text;
 }
 
 static int check_options(char **operands, struct lx_err *e)
 {
-	if (list + count + only + replay + (ids.n || keys.n) > 1)
-		return lx_err_set(e, LX_USAGE, "--id or --key, --list, --count, --only, --replay: choose one");
+	if (list + count + only + replay + (ids.n || keys.n || tests.n) > 1)
+		return lx_err_set(e, LX_USAGE, "--list, --count, --only, --replay, and --id, --key or --where: choose one");
 	if (json && !list && !count)
 		return lx_err_set(e, LX_USAGE, "--json: only with --list and --count");
 	if (common.domain && (only || replay || !pick_mode()))
-		return lx_err_set(e, LX_USAGE, "-d: only with --id, --list and --count");
+		return lx_err_set(e, LX_USAGE, "-d: only with --id, --where, --list and --count");
 	if (*operands && (list || count || only || replay))
 		return lx_err_set(e, LX_USAGE, "'%s': a message is for items that are to fail", *operands);
 	return check_words(e);
@@ -484,6 +526,7 @@ static void release(void)
 	free(f.key_found);
 	lx_strs_free(&ids);
 	lx_strs_free(&keys);
+	lx_tests_release(&tests);
 	lx_stage_release(&f.stage);
 }
 
@@ -492,6 +535,7 @@ int main(int argc, char **argv)
 	struct lx_err e = LX_ERR_INIT;
 	f.stage.conf.out = -1;
 	int first = cmd_start("lx-fail", usage, &common, &e) < 0 ? -1 : cmd_options(argc, argv, options, &e);
+	common.unstarted = makes_stream();
 	if (first >= 0 && check_options(argv + first, &e) == 0 && join_message(argv + first, &e) == 0) {
 		const struct mode *m = pick_mode();
 		if (m)

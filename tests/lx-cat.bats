@@ -409,6 +409,15 @@ while at < len(b):
 	says directory
 }
 
+@test "lx-cat: what is refused is told to the next stage, but not in the midst of JSON" {
+	lx-cat --nonsense </dev/null 2>/dev/null | { exits 2 lx-out; }
+	lx-cat missing.lx 2>/dev/null | { exits 5 lx-out; }
+	exits 2 lx-cat --json --nonsense </dev/null
+	[[ ! -s out ]]
+	exits 5 lx-cat --canonical missing.lx
+	[[ ! -s out ]]
+}
+
 @test "lx-cat: takes files with odd names" {
 	numbers "-x" 1 2
 	numbers $'new\nline' 3 4

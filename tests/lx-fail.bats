@@ -134,6 +134,24 @@ raise() {
 	exits 0 lx-fail --key k -d doc <"$CORPUS/good-outcomes.lx"
 }
 
+@test "lx-fail --where: fails the items that pass all tests, and those of which it cannot be said" {
+	printf '%s\n' '{"n":1,"s":"a"}' '{"n":5,"s":"a"}' '{"n":5,"s":"b"}' '{"s":"a"}' '{"n":[],"s":"a"}' | lx-in --jsonl --key n >in.lx
+	lx-fail --where 'n>2' --where s==a -t large <in.lx | lx-cat --canonical |
+		sed -E 's/^\[2,0,\[(.)\],2,\{"type":"([^"]*)".*/\1 \2/; s/^\[1,0,\[(.)\].*/\1 present/' >out
+	is '0 present
+1 large
+2 present
+3 no-field
+4 bad-field'
+	exits 2 lx-fail --where 'n=2' <in.lx
+	says --where
+	seq 3 | lx-in --lines >in.lx
+	exits 2 lx-fail --where 'n>2' <in.lx
+	says "'n'" data --where
+	lx-fail --where 'data==2' --id 0 <in.lx | lx-fail --count >out
+	is '2	fail'
+}
+
 # ---- looking ----
 
 @test "lx-fail --list: a line for each item that failed or was suppressed" {
@@ -291,6 +309,7 @@ while at < len(b):
 	done <<-'END'
 		--list --count
 		--list --id 0
+		--only --where x==1
 		--only --replay
 		--json
 		--json --only

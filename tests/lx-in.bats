@@ -423,11 +423,14 @@ begin_mark() { lx-cat --json "$1" | head -1; }
 }
 
 @test "lx-in: what is refused is told to the next stage" {
-	lx-in -d 1page </dev/null 2>err | lx-cat 2>/dev/null >out || true
-	local got=("${PIPESTATUS[@]}")
-	lx-in -d 1page </dev/null >a 2>/dev/null || true
-	exits 2 lx-cat a
-	says 1page
+	local args
+	for args in '-d 1page' --nonsense '--lines --read'; do
+		lx-in $args </dev/null >a 2>/dev/null || true
+		exits 2 lx-cat a
+		says lx-in "${args##* }"
+		lx-in $args </dev/null 2>/dev/null | { exits 2 lx-out; }
+		[[ ! -s err ]] || fail "said again: $(<err)"
+	done
 }
 
 @test "lx-in: a terminal gets no records" {
