@@ -1,4 +1,4 @@
-# Outcomes in awkward orders.
+# Outcomes in awkward orders, and random pipelines against a model of the rules.
 load lib
 
 peer() { "$PY" "$ROOT/tests/lxpeer.py" make; }
@@ -51,4 +51,10 @@ CAUSE='{"type":"bad-pdf","message":"no","anchor":[0,[0]],"origin":[0,[0]]}'
 	lx-fail --replay <first.lx | BAD='' run_all | lx-out -q >again
 	lx-cat in.lx | BAD='' run_all | lx-out -q >clean
 	diff clean again
+}
+
+@test "outcomes: random pipelines do what the model says" {
+	local n=12
+	! sanitized || n=3
+	"$PY" "$ROOT/tests/random_pipelines.py" -n $n
 }
