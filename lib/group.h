@@ -20,14 +20,15 @@
  * What comes for a parent that has left is discarded and counted, as `late` when the parent left
  * as present: its children are not kept, so a repeat cannot be told from a contradiction.
  *
- * Memory: one block of conf.mem bytes holds records and tables, write buffers included. When it is full, the largest
- * partition (by hash of the parent's id) goes to a temporary file and later records of that
- * partition follow; per parent a counter stays in memory, at most half of it in all, so that completion and doom are noticed.
- * A doomed parent leaves at once; a complete one when half of its partition's file is
- * complete, when the input is idle, or at the end. Counters over their half are dropped and counted again when the
- * partition is read. What is too large to be read back is split by further hash bits; a parent too large for that
- * is given out from the file by an index of its ordinals. Finished parents are kept as intervals (struct lx_done),
- * which come on top: a few bytes for each gap, at worst a bit per parent.
+ * Memory: conf.mem bytes hold records, tables and write buffers. When they are full, the largest
+ * partition (by hash of the parent's id) goes to a temporary file and later records of that partition
+ * follow; per parent a counter stays in memory, at most half of it in all, so that completion and doom
+ * are noticed. A doomed parent leaves at once. A complete one leaves when three quarters of its
+ * partition's file are complete, when the input is idle, or at the end. When counters exceed their
+ * half, those of the largest partition are dropped and made again when it is read. What is too large
+ * to be read back is split by further hash bits; a parent too large even for that is given out from
+ * the file by an index of its ordinals. Finished parents are kept as intervals (struct lx_done), which
+ * come on top: a few bytes for each gap, at worst a bit per parent.
  */
 #ifndef LX_GROUP_H
 #define LX_GROUP_H
@@ -85,8 +86,9 @@ struct lx_group_stats {
 struct lx_group *lx_group_new(const struct lx_group_conf *c, struct lx_err *e);
 void lx_group_free(struct lx_group *g);
 /* A record of the children's domain, a present or gone parent, or a close of the children's domain;
- * it is copied. Settles what becomes settled. -1: what settle said, LX_SYSTEM, LX_DATA (an id of
- * the wrong length). */
+ * it is copied. Settles what becomes settled; with very many parents at work up to 15 records are
+ * kept back until more come, lx_group_idle or lx_group_end. -1: what settle said, LX_SYSTEM, LX_DATA
+ * (an id of the wrong length). */
 int lx_group_add(struct lx_group *g, const struct lx_rec *r, struct lx_err *e);
 /* Any other record of the run, before or after it is passed on: barriers at or above parents are
  * obeyed, a close of the parents' own expansion says when finished parents may fold. */
