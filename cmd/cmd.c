@@ -13,6 +13,7 @@
 static const char *tool = "lx", *usage = "";
 static uint64_t start_ns;
 static struct lx_outfile to_file = { .fd = -1 }, stats_file = { .fd = -1 };
+static bool stats_written;
 static struct lx_trace trace_file = { .fd = -1 };
 
 /* ---- start ---- */
@@ -110,8 +111,20 @@ int cmd_max_fields(void *common, const char *arg, struct lx_err *e)
 
 /* ---- the stage ---- */
 
+static int open_stats(const struct cmd_common *c, struct lx_err *e)
+{
+	if (!c->stats || c->check || stats_file.fd >= 0)
+		return 0;
+	if (lx_outfile_open(&stats_file, c->stats, e) == 0)
+		return 0;
+	stats_file.fd = -1;
+	return lx_err_prefix(e, "--stats");
+}
+
 int cmd_output(struct cmd_common *c, struct lx_err *e)
 {
+	if (c && open_stats(c, e) < 0)
+		return -1;
 	if (!c || !c->to)
 		return 1;
 	if (to_file.fd < 0 && lx_outfile_open(&to_file, c->to, e) < 0) {
@@ -202,10 +215,8 @@ int cmd_stats(const struct cmd_common *c, const struct lx_stage *s, const char *
 {
 	if (!c->stats || c->check)
 		return 0;
-	if (stats_file.fd < 0 && lx_outfile_open(&stats_file, c->stats, e) < 0) {
-		stats_file.fd = -1;
-		return lx_err_prefix(e, "--stats");
-	}
+	if (open_stats(c, e) < 0)
+		return -1;
 	struct lx_buf b = { 0 };
 	lx_buf_str(&b, "{\"stage\":");
 	lx_json_cstr(&b, tool);
@@ -223,6 +234,7 @@ int cmd_stats(const struct cmd_common *c, const struct lx_stage *s, const char *
 	add_costs(&b);
 	lx_buf_str(&b, more);
 	lx_buf_str(&b, "}\n");
+	stats_written = true;
 	int rc = lx_buf_check(&b, e) < 0 ? -1 : lx_io_write(stats_file.fd, b.p, b.len, e);
 	lx_buf_free(&b);
 	return rc;
@@ -278,8 +290,10 @@ static void finish_stats(struct lx_err *e)
 	if (trace_file.fd >= 0)
 		lx_trace_close(&trace_file, &trace);
 	take_reason(e, &trace, "--trace");
-	if (stats_file.fd >= 0)
+	if (stats_file.fd >= 0 && stats_written)
 		lx_outfile_commit(&stats_file, &own);
+	else if (stats_file.fd >= 0)
+		lx_outfile_discard(&stats_file);
 	take_reason(e, &own, "--stats");
 }
 

@@ -70,7 +70,7 @@ int cmd_options(int argc, char **argv, const struct lx_opt *table, struct lx_err
 /* One line on stderr, one write: "lx-map: ...". Control bytes are shown as \xNN. */
 __attribute__((format(printf, 1, 2))) void cmd_say(const char *fmt, ...);
 /* Open --to (aside; renamed by cmd_finish when all went well) and return the descriptor to write to: 1 without --to.
- * Every call returns the same. -1. */
+ * Every call returns the same. -1. Opens --stats too: that it cannot be written is known before the work, not after it. */
 int cmd_output(struct cmd_common *c, struct lx_err *e);
 /* Last call of main, whatever happened before: print the reason of a failure once, commit --to (exit status 0 or 1) or
  * discard it, write the stats file, check that closing stdout works, raise the stop signal again; returns the exit status.

@@ -150,6 +150,15 @@ bytes_in() { (($(stat -c %s "$1") >= $2)); }
 	[[ -z $(ls -A d) ]] || fail "left behind: $(ls -A d)"
 }
 
+@test "--stats: that it cannot be written is known before a command runs" {
+	three >in.lx
+	exits 5 lx-map --stats no/such/file -o n -- touch ran <in.lx
+	says 'lx-map: --stats: no/such/file'
+	[[ ! -e ran ]]
+	exits 2 lx-map --stats s.json -d nowhere -o n -- touch ran <in.lx
+	[[ ! -e s.json && ! -e ran ]]
+}
+
 @test "reasons: of several stages that end for one, only the one that found it speaks" {
 	three >in.lx
 	head -c 100 in.lx >cut.lx
