@@ -86,12 +86,28 @@ static bool is_word(const char *s, const char *more)
 	return isalpha((unsigned char)s[0]) && s[n] == '\0' && n < LX_NAME_MAX;
 }
 
+/* An id as it is printed: 12.0.3. */
+static bool is_id(const char *s)
+{
+	for (;; s++) {
+		size_t n = strspn(s, "0123456789");
+		if (n == 0 || (*s == '0' && n > 1))
+			return false;
+		s += n;
+		if (*s != '.')
+			return *s == '\0';
+	}
+}
+
 static int check_words(struct lx_err *e)
 {
 	static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 	static const char any[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 	if (!is_word(type, lower))
 		return lx_err_set(e, LX_USAGE, "-t %s: a type is a word of a-z, 0-9 and -, such as bad-pdf", type);
+	for (size_t i = 0; i < ids.n; i++)
+		if (!is_id(ids.v[i]))
+			return lx_err_set(e, LX_USAGE, "--id %s: an id is numbers with dots between them, such as 12.0.3", ids.v[i]);
 	if (scope && *scope != '_' && !is_word(scope, any))
 		return lx_err_set(e, LX_USAGE, "--scope %s: neither record, parent, nor the name of a domain", scope);
 	return 0;

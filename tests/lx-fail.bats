@@ -318,8 +318,26 @@ while at < len(b):
 		--list message
 		--only message
 		--id 0 -t Bad
+		--id x
+		--id 1.
+		--id 01
+		--id 1..2
 		--nonsense
 	END
+}
+
+@test "lx-fail: what it refuses in the middle of a pipeline is the reason of the whole; inside a command stdout is the item's" {
+	for args in '--id 0 -t Bad' '--replay --scope %' '--only message'; do
+		# shellcheck disable=SC2086
+		exits 2 lx-fail $args <"$CORPUS/good-outcomes.lx"
+		mv out in.lx
+		exits 2 lx-out -v <in.lx
+		says 'lx-fail: '
+	done
+	LX_FAIL=7 exits 2 lx-fail -t Bad 7>told
+	[[ ! -s out && ! -s told ]]
+	LX_FAIL=7 exits 2 lx-fail --nonsense 7>told
+	[[ ! -s out && ! -s told ]]
 }
 
 @test "lx-fail: LX_CHECK writes the marks only, and looks at the shape" {
