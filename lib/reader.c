@@ -614,6 +614,15 @@ static enum lx_event on_eof(struct lx_reader *r, struct lx_err *e)
 	                      : "truncated: it ends without an end mark (the stage before it died, or the file was cut)");
 }
 
+/* What comes first is text, JSON, an archive: the stage that makes a stream of it is missing. */
+static int scan(struct lx_reader *r, struct lx_err *e)
+{
+	const uint8_t *p = r->in.p + r->at;
+	if (lx_frame_scan(&r->scan, p, r->in.len - r->at, r->limits.frame, e) == 0)
+		return 0;
+	return r->offset == 0 && memcmp(p + 1, "\x2a\x4d\x18", 3) != 0 ? lx_err_prefix(e, "not an lx stream (lx-in makes one)") : -1;
+}
+
 static enum lx_event step(struct lx_reader *r, struct lx_err *e)
 {
 	if (r->has_frame && finish_frame(r, e) < 0)
@@ -621,8 +630,7 @@ static enum lx_event step(struct lx_reader *r, struct lx_err *e)
 	if (r->has_hint && !r->hint.frame)
 		r->has_hint = false;
 	for (;;) {
-		if (r->in.len > r->at &&
-		    lx_frame_scan(&r->scan, r->in.p + r->at, r->in.len - r->at, r->limits.frame, e) < 0)
+		if (r->in.len > r->at && scan(r, e) < 0)
 			return LX_EV_ERROR;
 		if (r->in.len == r->at || r->scan.what == LX_SCAN_MORE)
 			return r->eof ? on_eof(r, e) : LX_EV_MORE;
