@@ -504,6 +504,8 @@ def main():
     a.add_argument('-k', action='store_true')
     a.add_argument('-v', action='store_true')
     a = a.parse_args()
+    if not shutil.which('lx-in'):
+        os.environ['PATH'] = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../build/bin:') + os.environ['PATH']
     sums, wrong = [0] * 4, 0
     for seed in range(a.s, a.s + a.n):
         bad_one = False
