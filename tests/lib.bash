@@ -14,7 +14,7 @@ DATA=$ROOT/examples/data
 PY=/usr/bin/python3
 export PATH=$B/bin:$PATH LC_ALL=C.UTF-8
 export ROOT B DATA PY PYTHONPATH=$ROOT/tests PYTHONDONTWRITEBYTECODE=1
-unset LX_CHECK LX_RUN LX_FAIL
+unset LX_CHECK LX_RUN LX_FAIL MAKEFLAGS MFLAGS MAKELEVEL
 
 # True in a build with sanitizers, where memory and time are no measure of ours.
 sanitized() { [[ $B == *-address* ]]; }
