@@ -301,10 +301,9 @@ while at < len(b):
 }
 
 @test "lx-cat --canonical: memory stays within --mem" {
-	! sanitized || skip 'memory is no measure here'
 	seq 400000 | sed 's/$/ and a tail that makes it longer than it was before/' | lx-in --lines >a.lx
 	lx-cat --canonical --mem 4M a.lx | sha256sum >small
-	(ulimit -v 60000 && lx-cat --canonical --mem 4M a.lx) | sha256sum | diff small -
+	(sanitized || ulimit -v 60000; lx-cat --canonical --mem 4M a.lx) | sha256sum | diff small -
 	lx-cat --canonical --mem 1G a.lx | sha256sum | diff small -
 }
 
