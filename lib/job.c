@@ -199,7 +199,7 @@ int lx_job_start(struct lx_job *j, const struct lx_job_conf *c, const struct lx_
 
 /* ---- moving bytes ---- */
 
-/* write(2) to a reader that may leave. SIGPIPE keeps its default action for the sake of our stdout, so it is
+/* write(2) to a reader that may leave. SIGPIPE says that the reader of our stdout has gone, so it is
  * blocked here and the one that this write raised is taken away. */
 static ssize_t write_without_sigpipe(int fd, const void *p, size_t n)
 {

@@ -508,6 +508,7 @@ static int sleep_until_event(struct lx_jobs *js, struct lx_err *e)
 	if (js->polled[SIGNALS].revents)
 		lx_sig_ack();
 	if (js->polled[OUTPUT].revents & (POLLERR | POLLHUP)) {
+		raise(SIGPIPE); /* as the next write would */
 		errno = EPIPE;
 		return lx_err_sys(e, "stdout");
 	}
@@ -611,13 +612,9 @@ int lx_jobs_run(struct lx_jobs *js, struct lx_jobs_conf *c, struct lx_err *e)
 	int rc;
 	js->c = c;
 	js->served_ns = lx_io_now_ns();
-	signal(SIGPIPE, SIG_IGN); /* to die of it only when no command is left */
 	rc = make_slots(js, e);
 	while (rc == 0)
 		rc = step(js, e);
 	clear(js);
-	signal(SIGPIPE, SIG_DFL);
-	if (rc < 0 && e->sys == EPIPE)
-		raise(SIGPIPE);
 	return rc < 0 ? -1 : 0;
 }

@@ -67,8 +67,8 @@ struct lx_jobs *lx_jobs_new(struct lx_err *e); /* LX_SYSTEM */
 void lx_jobs_free(struct lx_jobs *js);
 /* Have the stage tell of barriers: sets ctx, barred and hint of its configuration. */
 void lx_jobs_hook(struct lx_jobs *js, struct lx_stage_conf *sc);
-/* Run to the end of the input. No command is left when it returns. When the reader of the output has gone, it raises SIGPIPE
- * then. *c must last as long. */
+/* Run to the end of the input. No command is left when it returns. It raises SIGPIPE as soon as the reader of the output has
+ * gone. *c must last as long. */
 int lx_jobs_run(struct lx_jobs *js, struct lx_jobs_conf *c, struct lx_err *e);
 
 /* For --stats: JSON members that begin with a comma. */

@@ -9,7 +9,7 @@
 static int pipe_fd[2] = { -1, -1 };
 static volatile sig_atomic_t asked, stop, last;
 
-static const int stop_signals[] = { SIGINT, SIGTERM, SIGHUP };
+static const int stop_signals[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 #define N_STOP (sizeof(stop_signals) / sizeof(*stop_signals))
 
 static void on_stop(int sig)
@@ -18,7 +18,8 @@ static void on_stop(int sig)
 	if (sig != SIGINT || asked)
 		stop = 1;
 	asked = 1;
-	last = sig;
+	if (sig != SIGPIPE || !last) /* what the user sent says more than a neighbour it ended first */
+		last = sig;
 	/* A full pipe is readable already. */
 	ssize_t ignored = write(pipe_fd[1], "", 1);
 	(void)ignored;
@@ -30,7 +31,7 @@ static int catch_unless_ignored(int sig)
 	struct sigaction old, act = { .sa_handler = on_stop };
 	if (sigaction(sig, NULL, &old) < 0)
 		return -1;
-	if (old.sa_handler == SIG_IGN)
+	if (old.sa_handler == SIG_IGN && sig != SIGPIPE)
 		return 0;
 	/* One after the other; no SA_RESTART, so that a blocking read ends. */
 	for (size_t i = 0; i < N_STOP; i++)
@@ -49,10 +50,8 @@ int lx_sig_init(struct lx_err *e)
 		if (catch_unless_ignored(stop_signals[i]) < 0)
 			return lx_err_sys(e, "signal %d", stop_signals[i]);
 	}
-	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
-	sigaddset(&ours, SIGPIPE);
 	sigaddset(&ours, SIGCHLD);
 	if (sigprocmask(SIG_UNBLOCK, &ours, NULL) < 0)
 		return lx_err_sys(e, "signal mask");

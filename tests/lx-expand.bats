@@ -198,6 +198,24 @@ cause() { lx-cat --canonical "$@" | jq -r "select(.[0] == 3 and .[4] == 2) | .[5
 	[[ ! -e ran && $(lx-cat --canonical out.lx | wc -l) == 0 ]]
 }
 
+@test "lx-expand: when its reader has gone no command and no directory is left" {
+	mkdir tmp
+	mkfifo pipe
+	printf 'a\nb\n' | lx-in --run r --lines -d doc >docs.lx
+	bg sh -c 'exec lx-expand -d part -j 2 -s files --tmpdir tmp -- sh -c "touch \$LX_DIR/a started.\$LX_ID
+		until [ -e go ]; do sleep 0.02; done; [ \$LX_ID = 0 ] || exec sleep 600" <docs.lx >pipe'
+	exec 7<pipe
+	wait_for 20 test -e started.0
+	wait_for 20 test -e started.1
+	exec 7<&-
+	touch go
+	wait_for 20 gone "$PID"
+	got=0
+	wait "$PID" || got=$?
+	[[ $got == 141 ]] || fail "exit $got"
+	[[ -z $(ls -A tmp) ]] || fail "left behind: $(ls -A tmp)"
+}
+
 @test "lx-expand: the standard checks of every stage" {
 	stage_empty empty.lx lx-expand -d word -s delim:' '
 	stage_empty empty.lx lx-expand -d word -- cat

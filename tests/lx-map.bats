@@ -541,6 +541,9 @@ END
 	bg env --default-signal=INT sh -c 'exec lx-map -o v -- sh -c "echo \$\$ >pid; exec sleep 600" <in.lx >out.lx 2>err'
 	wait_for 20 there
 	kill -INT "$PID"
+	# two of a kind become one while the first is pending
+	taken() { grep -qE '^ShdPnd:[[:space:]]*0*$' "/proc/$PID/status"; }
+	wait_for 20 taken
 	kill -0 "$PID"
 	kill -INT "$PID"
 	got=0
