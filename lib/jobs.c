@@ -258,12 +258,9 @@ static int answer(struct lx_jobs *js, struct slot *sl, const struct lx_reply *a,
 	return rc;
 }
 
-static bool run_again(const struct lx_jobs *js, const struct slot *sl)
+static bool may_run_again(const struct lx_jobs *js, const struct slot *sl)
 {
-	struct lx_span cause;
-	if ((sl->job.end != LX_JOB_RETRY && sl->job.end != LX_JOB_LOST) || sl->attempt > js->c->retries)
-		return false;
-	return lx_stage_barred(js->c->stage, &sl->item->rec, &cause) == LX_PRESENT;
+	return (sl->job.end == LX_JOB_RETRY || sl->job.end == LX_JOB_LOST) && sl->attempt <= js->c->retries;
 }
 
 static void rest(struct lx_jobs *js, struct slot *sl)
@@ -275,24 +272,28 @@ static void rest(struct lx_jobs *js, struct slot *sl)
 	js->stats.retried++;
 }
 
-/* The input has turned out bad: what would have to be run again is left without a verdict. */
-static void abandon(struct slot *sl)
+/* A command did not get to a verdict and might be run again: unless its item is barred by now, or the input has turned
+ * out bad, where what is not finished is left without a verdict. */
+static int try_again(struct lx_jobs *js, struct slot *sl, struct lx_err *e)
 {
+	struct lx_span cause;
+	if (lx_stage_barred(js->c->stage, &sl->item->rec, &cause) != LX_PRESENT)
+		return answer(js, sl, &(struct lx_reply){ .outcome = LX_PRESENT }, e);
+	if (js->phase != BROKEN) {
+		rest(js, sl);
+		return 0;
+	}
 	lx_job_clear(&sl->job);
 	sl->item = NULL;
+	return 0;
 }
 
 static int finish(struct lx_jobs *js, struct slot *sl, struct lx_err *e)
 {
 	const struct lx_job *j = &sl->job;
 	struct lx_reply a = { .outcome = LX_PRESENT };
-	if (run_again(js, sl)) {
-		if (js->phase == BROKEN)
-			abandon(sl);
-		else
-			rest(js, sl);
-		return 0;
-	}
+	if (may_run_again(js, sl))
+		return try_again(js, sl, e);
 	if (j->end != LX_JOB_OK) {
 		a.outcome = LX_FAILED;
 		a.blame = (struct lx_blame){ .type = j->type, .message = lx_buf_view(&j->message), .scope = j->scope };

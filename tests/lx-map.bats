@@ -243,28 +243,30 @@ lines() { seq "$1" | lx-in --run r --lines -d line; }
 }
 
 @test "lx-map: the result of a command whose parent was lost meanwhile is discarded, its own failure stays" {
-	printf '1 2 3\n' | lx-in --lines -d text | lx-expand -d w -s delim:' ' >w.lx
-	mkfifo go0 go1 go2
+	printf '1 2 3 4\n' | lx-in --lines -d text | lx-expand -d w -s delim:' ' >w.lx
+	mkfifo go0 go1 go2 go3
 	cat >work <<'END'
 		echo >started$LX_ORDINAL; read -r _ <go$LX_ORDINAL
 		case $LX_ORDINAL in
 		0) lx-fail -t first --scope parent m ;;
 		1) echo fine ;;
 		2) exit 4 ;;
+		3) kill -9 $$ ;; # no failure of its own: it would be run again
 		esac
 END
-	bg sh -c 'exec lx-map -j3 --stats stats -o v -- sh work <w.lx >out.lx'
-	all() { [[ -e started0 && -e started1 && -e started2 ]]; }
+	bg sh -c 'exec lx-map -j4 --stats stats -o v -- sh work <w.lx >out.lx'
+	all() { [[ -e started0 && -e started1 && -e started2 && -e started3 ]]; }
 	wait_for 20 all
 	echo >go0
 	first_left() { lx-cat --json out.lx 2>/dev/null | grep -q '"first"'; }
 	wait_for 20 first_left
 	echo >go1
 	echo >go2
+	echo >go3
 	wait "$PID"
 	run absent out.lx
-	assert_output $'[[0,0],2,"first"]\n[[0,1],3,"first"]\n[[0,2],2,"exit"]'
-	[[ $(jq .discarded stats) == 1 ]]
+	assert_output $'[[0,0],2,"first"]\n[[0,1],3,"first"]\n[[0,2],2,"exit"]\n[[0,3],3,"first"]'
+	[[ $(jq .discarded stats) == 2 ]]
 }
 
 @test "lx-map: other records pass at once while a command runs" {
