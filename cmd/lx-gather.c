@@ -68,8 +68,8 @@ struct why {
 
 /* ---- before it runs ---- */
 
-static int reads_of(const struct lx_plan *p, int domain, const struct lx_strs *names, const char *option, struct lx_strs *reads,
-                    struct lx_err *e)
+static int reads_of(const struct lx_plan *p, int domain, const struct lx_strs *names, const char *option,
+                    struct lx_strs *reads, struct lx_err *e)
 {
 	for (size_t i = 0; i < names->n; i++)
 		if (lx_plan_reads(p, domain, names->v[i], option, e) < 0 || lx_strs_add(reads, names->v[i], e) < 0)
@@ -89,9 +89,10 @@ static int declare(struct lx_plan *p, struct lx_err *e)
 	    lx_plan_op(p, "lx-gather", x.child, x.format == LX_JOIN_ARRAY ? reads.v : joined, NULL, NULL, e) < 0)
 		rc = -1;
 	lx_strs_free(&reads);
-	if (rc == 0 && x.tmpl)
-		rc = lx_tmpl_check(x.tmpl, p, x.parent, e) < 0 || reads_of(p, x.parent, lx_tmpl_fields(x.tmpl), "{name}", &reads, e) < 0 ||
-		     reads_of(p, x.parent, &env_fields, "--env", &reads, e) < 0 ? -1 : 0;
+	if (rc == 0 && x.tmpl && (lx_tmpl_check(x.tmpl, p, x.parent, e) < 0 ||
+	                          reads_of(p, x.parent, lx_tmpl_fields(x.tmpl), "{name}", &reads, e) < 0 ||
+	                          reads_of(p, x.parent, &env_fields, "--env", &reads, e) < 0))
+		rc = -1;
 	if (rc == 0)
 		rc = lx_plan_op(p, "lx-gather", x.parent, reads.v, writes, common.drop.v, e);
 	lx_strs_free(&reads);
@@ -106,7 +107,8 @@ static void say_late(void *ctx, const struct lx_rec *r)
 	char id[LX_ID_TEXT_MAX];
 	lx_id_text(&r->id, id, sizeof(id));
 	if (!common.quiet && lx_group_stats(x.group)->late <= LATE_NAMED)
-		cmd_say("late: %s %s came after its parent had left; it is not in the result", x.stage.plan.domains[r->domain].name, id);
+		cmd_say("late: %s %s came after its parent had left; it is not in the result",
+		        x.stage.plan.domains[r->domain].name, id);
 }
 
 static int plan_gather(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
@@ -124,9 +126,14 @@ static int plan_gather(void *ctx, struct lx_stage *s, struct lx_plan *p, struct 
 		return -1;
 	keep_one[0] = x.join_field;
 	struct lx_group_conf gc = {
-		.plan = &s->plan, .domain = x.child, .mem = common.mem, .tmpdir = common.tmpdir, .limits = common.limits,
+		.plan = &s->plan,
+		.domain = x.child,
+		.mem = common.mem,
+		.tmpdir = common.tmpdir,
+		.limits = common.limits,
 		.keep = x.format != LX_JOIN_ARRAY ? keep_one : fields.n ? fields.v : NULL,
-		.settle = settle, .late = say_late,
+		.settle = settle,
+		.late = say_late,
 	};
 	lx_group_free(x.group);
 	x.group = lx_group_new(&gc, e);
@@ -142,7 +149,8 @@ static int refuse(struct why *w, const char *type, const char *fmt, uint64_t ord
 	return lx_err_set(&w->err, LX_DATA, fmt, (unsigned long long)ordinal, what);
 }
 
-/* Whether these bytes surely hold no array and no map. Bytes of strings may look like their heads: then it is not sure. */
+/* Whether these bytes surely hold no array and no map. Bytes of strings may look like their heads:
+ * then it is not sure. */
 static bool looks_flat(const uint8_t *p, size_t n)
 {
 	const uint64_t ones = 0x0101010101010101u, high = 0x80 * ones;
@@ -197,8 +205,10 @@ static int make_array(struct lx_group *g, const struct lx_settled *s, struct why
 	while ((got = lx_group_child(g, &child, e)) > 0) {
 		if (add_map(&child, w, e) < 0)
 			return -1;
-		if (x.value.len > common.limits.record) /* more cannot fit; whether this much does is seen when the record is whole */
-			return refuse(w, "oversize", "over %llu bytes with all its children (%s)", common.limits.record, "--max-record");
+		/* More cannot fit; whether this much does is seen when the record is whole. */
+		if (x.value.len > common.limits.record)
+			return refuse(w, "oversize", "over %llu bytes with all its children (%s)", common.limits.record,
+			              "--max-record");
 	}
 	return got;
 }
@@ -221,7 +231,8 @@ static int join_children(struct lx_group *g, struct why *w, struct lx_err *e)
 	while ((got = lx_group_child(g, &child, e)) > 0) {
 		struct lx_span v = lx_rec_field(&child, x.join_field);
 		if (!v.p)
-			return refuse(w, "no-field", "child %llu has no field '%s'", lx_id_ordinal(&child.id), x.join_field);
+			return refuse(w, "no-field", "child %llu has no field '%s'", lx_id_ordinal(&child.id),
+			              x.join_field);
 		if (lx_join_add(&x.join, v, &x.joined, &w->err) < 0) {
 			if (w->err.code != LX_DATA)
 				return lx_err_set(e, w->err.code, "%s", w->err.msg);
@@ -312,7 +323,8 @@ static int reduce(const struct lx_settled *s, struct why *w, struct lx_err *e)
 	} else if (rc == 0) {
 		w->type = x.job.type;
 		w->scope = x.job.scope;
-		rc = lx_err_set(&w->err, LX_DATA, "%.*s", (int)x.job.message.len, x.job.message.p ? (char *)x.job.message.p : "");
+		rc = lx_err_set(&w->err, LX_DATA, "%.*s", (int)x.job.message.len,
+		                x.job.message.p ? (char *)x.job.message.p : "");
 	}
 	if (map)
 		munmap(map, input.len);
@@ -365,7 +377,8 @@ static int put_gone(const struct lx_settled *s, enum lx_outcome o, struct lx_spa
 	return lx_stage_emit_buf(&x.stage, &x.rec, e);
 }
 
-static int put_failed(const struct lx_settled *s, const char *type, struct lx_span message, const char *scope, struct lx_err *e)
+static int put_failed(const struct lx_settled *s, const char *type, struct lx_span message, const char *scope,
+                      struct lx_err *e)
 {
 	struct lx_blame why = { .type = type, .message = message, .scope = scope };
 	lx_buf_clear(&x.cause);
@@ -374,8 +387,9 @@ static int put_failed(const struct lx_settled *s, const char *type, struct lx_sp
 	return put_gone(s, LX_FAILED, lx_buf_view(&x.cause), e);
 }
 
-/* The parent with its new field, in x.rec. Its own fields passed every check when they came in; where the children have no containers
- * of their own, the new one is two levels deep and needs none. -1: why not is in *why. */
+/* The parent with its new field, in x.rec. Its own fields passed every check when they came in; where the
+ * children have no containers of their own, the new one is two levels deep and needs none. -1: why not
+ * is in *why. */
 static int build_present(const struct lx_settled *s, struct lx_rec *r, struct lx_err *why)
 {
 	size_t n = 0, used;
@@ -451,8 +465,8 @@ static int check_sums(struct lx_err *e)
 	uint64_t in = st->parents_in + st->orphans, out = lx_counts_items(&x.stage.out.counts, x.parent);
 	uint64_t gone = st->joined + st->dropped + st->failed + st->suppressed + st->discarded + st->duplicates;
 	if (in != out)
-		return lx_err_set(e, LX_WORKER, "conservation: %llu parents came in and %llu went out", (unsigned long long)in,
-		                  (unsigned long long)out);
+		return lx_err_set(e, LX_WORKER, "conservation: %llu parents came in and %llu went out",
+		                  (unsigned long long)in, (unsigned long long)out);
 	if (st->children != gone)
 		return lx_err_set(e, LX_WORKER, "conservation: %llu children came in and %llu are accounted for",
 		                  (unsigned long long)st->children, (unsigned long long)gone);
@@ -560,8 +574,9 @@ static int configure(int argc, char **argv, struct lx_err *e)
 	if (x.format != LX_JOIN_ARRAY && fields.n)
 		return lx_err_set(e, LX_USAGE, "-f chooses the fields of an array; for -s concat and lines use -i");
 	x.join_field = common.in_field ? common.in_field : "data";
-	x.job_conf = (struct lx_job_conf){ .tmpl = x.tmpl, .env = &env_fields, .timeout_ms = timeout_ms, .quiet = common.quiet,
-		.plan = &x.stage.plan };
+	x.job_conf = (struct lx_job_conf){
+		.tmpl = x.tmpl, .env = &env_fields, .timeout_ms = timeout_ms, .quiet = common.quiet, .plan = &x.stage.plan,
+	};
 	x.edits = calloc(common.drop.n + 2, sizeof(*x.edits));
 	return x.edits ? 0 : lx_err_sys(e, "options");
 }

@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 
-/* One parent whose children do not fit in memory: what is held of each is its ordinal and its place in the chain, and when
- * even those do not fit, those of the lowest ordinals: the chain is read once for every such window. */
+/* One parent whose children do not fit in memory: what is held of each is its ordinal and its place in
+ * the chain, and when even those do not fit, those of the lowest ordinals: the chain is read once for
+ * every such window. */
 
 #define PLACE_BITS 48
 #define PLACES_MIN 64
@@ -221,7 +222,8 @@ static int present(struct lx_group *g, struct part *p, struct entry *e, const st
 	return lx_group_finish(g, p, e, &s, err);
 }
 
-static int decide(struct lx_group *g, struct part *p, struct entry *e, const struct sum *t, bool all, struct lx_err *err)
+static int decide(struct lx_group *g, struct part *p, struct entry *e, const struct sum *t, bool all,
+                  struct lx_err *err)
 {
 	struct lx_span cause;
 	struct news why;
@@ -230,7 +232,8 @@ static int decide(struct lx_group *g, struct part *p, struct entry *e, const str
 	if (g->now.big.parents) {
 		why = lx_group_why_of(e, LX_FAILED, AS_CONFLICT, lx_group_parents_text(g));
 	} else if (g->now.big.counts) {
-		why = lx_group_why_of(e, LX_FAILED, AS_CONFLICT, lx_group_counts_text(g, e->count, g->now.big.other_count));
+		why = lx_group_why_of(e, LX_FAILED, AS_CONFLICT,
+		                      lx_group_counts_text(g, e->count, g->now.big.other_count));
 	} else if (g->now.big.twice) {
 		why = lx_group_why_of(e, LX_FAILED, AS_CONFLICT, lx_group_twice_text(g, g->now.big.twice_at));
 	} else if (t->beyond) {
@@ -244,7 +247,8 @@ static int decide(struct lx_group *g, struct part *p, struct entry *e, const str
 	} else if (all) {
 		bool orphan = !(e->flags & HAS_PARENT);
 		why = lx_group_why_of(e, LX_FAILED, orphan ? AS_ORPHAN : AS_INCOMPLETE,
-		                      orphan ? lx_group_orphan(g, t->have) : lx_group_incomplete(g, e, t->have, t->missing, t->n_missing));
+		                      orphan ? lx_group_orphan(g, t->have)
+		                             : lx_group_incomplete(g, e, t->have, t->missing, t->n_missing));
 		return lx_group_leave_as(g, p, e, &why, err);
 	} else {
 		e->failed = failed;
@@ -293,7 +297,8 @@ int lx_group_big(struct lx_group *g, struct part *p, struct entry *e, struct lx_
 	return rc;
 }
 
-int lx_group_big_next(struct lx_group *g, uint64_t *next, bool want_present, struct cell *c, struct lx_span *body, struct lx_err *err)
+int lx_group_big_next(struct lx_group *g, uint64_t *next, bool want_present, struct cell *c, struct lx_span *body,
+                      struct lx_err *err)
 {
 	struct big *b = &g->now.big;
 	struct stored s;
@@ -309,7 +314,8 @@ int lx_group_big_next(struct lx_group *g, uint64_t *next, bool want_present, str
 			else
 				hi = mid;
 		}
-		while (lo < b->n && !(want_present ? outcome_of(&b->v[lo]) == LX_PRESENT : failing(outcome_of(&b->v[lo]))))
+		while (lo < b->n &&
+		       !(want_present ? outcome_of(&b->v[lo]) == LX_PRESENT : failing(outcome_of(&b->v[lo]))))
 			lo++;
 		if (lo < b->n) {
 			if (lx_group_stored(g, b->chain, pos_of(&b->v[lo]), &s, &g->body, err) < 0)

@@ -5,7 +5,8 @@
 #define SPLIT_LOG2 4
 #define SPLIT (1u << SPLIT_LOG2)
 #define LEVELS_MAX 6 /* splits of one partition by further hash bits */
-#define FETCH_NS 1500 /* one record by its place: a system call; against about 1 ns a byte in a row */
+#define FETCH_NS 1500 /* one record by its place: a system call */
+#define READ_NS 2     /* a byte of a chain read in a row, or copied to stay there */
 
 /* ---- places in a chain: 48 bits ---- */
 
@@ -73,8 +74,8 @@ static int put(struct lx_group *g, struct lx_chain *c, uint64_t prev, const stru
 }
 
 /* Append and let the entry know. A doomed one is only its last `why`. */
-static int put_linked(struct lx_group *g, struct lx_chain *c, struct entry *e, const struct cell *cell, const uint8_t *body,
-                      struct lx_err *err)
+static int put_linked(struct lx_group *g, struct lx_chain *c, struct entry *e, const struct cell *cell,
+                      const uint8_t *body, struct lx_err *err)
 {
 	uint64_t pos = lx_chain_pos(&g->spill, c, err);
 	if (!pos || put(g, c, cell->what == WHY ? 0 : last_of(e), cell, e->ord, body, err) < 0)
@@ -84,11 +85,6 @@ static int put_linked(struct lx_group *g, struct lx_chain *c, struct entry *e, c
 		lx_group_set_parent(e, pos);
 	add_bytes(e, stored_head(g) + cell->len);
 	return DONE;
-}
-
-static struct cell cell_of(const struct news *n)
-{
-	return (struct cell){ n->number, (uint32_t)n->body.len, (uint8_t)n->outcome, (uint8_t)n->judged, (uint8_t)n->what, n->cut };
 }
 
 int lx_group_append(struct lx_group *g, struct part *p, struct entry *e, const struct news *n, struct lx_err *err)
@@ -106,7 +102,8 @@ int lx_group_append(struct lx_group *g, struct part *p, struct entry *e, const s
 	return put(g, &p->chain, 0, &c, n->id->ord, n->body.p, err);
 }
 
-int lx_group_stored(struct lx_group *g, const struct lx_chain *c, uint64_t pos, struct stored *s, struct lx_buf *into, struct lx_err *err)
+int lx_group_stored(struct lx_group *g, const struct lx_chain *c, uint64_t pos, struct stored *s, struct lx_buf *into,
+                    struct lx_err *err)
 {
 	uint8_t head[LX_GROUP_STORED_MAX];
 	if (lx_chain_read(&g->spill, c, pos, head, stored_head(g), err) < 0)
@@ -121,7 +118,8 @@ int lx_group_stored(struct lx_group *g, const struct lx_chain *c, uint64_t pos, 
 	return lx_chain_read_behind(&g->spill, c, pos, stored_head(g), into->p, s->cell.len, err);
 }
 
-int lx_group_next_stored(struct lx_group *g, struct lx_cursor *k, struct stored *s, struct lx_id *id, struct lx_err *err)
+int lx_group_next_stored(struct lx_group *g, struct lx_cursor *k, struct stored *s, struct lx_id *id,
+                         struct lx_err *err)
 {
 	const uint8_t *p = lx_cursor_take(k, stored_head(g), err);
 	if (!p)
@@ -134,8 +132,10 @@ int lx_group_next_stored(struct lx_group *g, struct lx_cursor *k, struct stored 
 
 static struct news news_of(const struct cell *c, const uint8_t *body)
 {
-	return (struct news){ .what = c->what, .outcome = c->outcome, .judged = c->judged, .cut = c->cut, .number = c->number,
-		              .body = { body, c->len } };
+	return (struct news){
+		.what = c->what, .outcome = c->outcome, .judged = c->judged, .cut = c->cut,
+		.number = c->number, .body = { body, c->len },
+	};
 }
 
 int lx_group_parent(struct lx_group *g, struct part *p, const struct entry *e, struct lx_span *raw, struct lx_err *err)
@@ -339,7 +339,8 @@ static int fetch_one(struct lx_group *g, struct part *p, struct entry *e, const 
 	}
 }
 
-static int fetch(struct lx_group *g, struct part *p, struct entry *e, uint64_t pos, uint64_t *ordinal, struct lx_err *err)
+static int fetch(struct lx_group *g, struct part *p, struct entry *e, uint64_t pos, uint64_t *ordinal,
+                 struct lx_err *err)
 {
 	struct stored s;
 	for (; pos; pos = s.prev) {
@@ -466,7 +467,8 @@ static bool is_moot(const struct entry *e, const struct stored *s)
 	return e->flags & DOOMED && s->cell.what != WHY && !(s->cell.what == PARENT && e->flags & LOADING);
 }
 
-static int copy_on(struct lx_group *g, struct part *p, struct lx_cursor *k, struct entry *e, const struct stored *s, struct lx_err *err)
+static int copy_on(struct lx_group *g, struct part *p, struct lx_cursor *k, struct entry *e, const struct stored *s,
+                   struct lx_err *err)
 {
 	const uint8_t *body = lx_cursor_take(k, s->cell.len, err);
 	return body ? put_linked(g, &p->chain, e, &s->cell, body, err) : ERROR;
@@ -535,8 +537,8 @@ static int leftover(struct lx_group *g, struct part *p, const struct pass *how, 
 	return DONE;
 }
 
-static int process(struct lx_group *g, struct part *p, struct lx_chain *from, uint64_t live, struct pass how, bool must_split,
-                   struct lx_err *err);
+static int process(struct lx_group *g, struct part *p, struct lx_chain *from, uint64_t live, struct pass how,
+                   bool must_split, struct lx_err *err);
 
 /* Entries lie all over memory: touch those of the next records together, so that the waits overlap. */
 static unsigned look_ahead(struct lx_group *g, struct part *p, const struct lx_cursor *k)
@@ -566,7 +568,8 @@ static unsigned look_ahead(struct lx_group *g, struct part *p, const struct lx_c
 	return seen;
 }
 
-static int load_records(struct lx_group *g, struct part *p, struct lx_cursor *k, struct lx_chain *over, struct lx_err *err)
+static int load_records(struct lx_group *g, struct part *p, struct lx_cursor *k, struct lx_chain *over,
+                        struct lx_err *err)
 {
 	struct stored s;
 	struct lx_id id;
@@ -647,8 +650,8 @@ static int split_records(struct lx_group *g, struct part *p, struct lx_cursor *k
 
 /* Cut a chain into SPLIT ones by further hash bits. `live`: bytes that went to each; NULL: nothing is known of
  * the entries, everything goes. */
-static int split(struct lx_group *g, struct part *p, struct lx_chain *from, struct lx_chain *subs, uint64_t *live, unsigned level,
-                 struct lx_err *err)
+static int split(struct lx_group *g, struct part *p, struct lx_chain *from, struct lx_chain *subs, uint64_t *live,
+                 unsigned level, struct lx_err *err)
 {
 	struct lx_cursor k;
 	if (lx_cursor_init(&k, &g->spill, from, true, err) < 0)
@@ -677,15 +680,15 @@ static struct pass pass_below(const struct lx_group *g, struct pass how, uint32_
 }
 
 /* Parents so large that they are not read as a whole, where they make up much of the chain. */
-static int big_ones(struct lx_group *g, struct part *p, struct lx_chain *from, uint64_t *live, struct pass *how, bool must_split,
-                    struct lx_err *err)
+static int big_ones(struct lx_group *g, struct part *p, struct lx_chain *from, uint64_t *live, struct pass *how,
+                    bool must_split, struct lx_err *err)
 {
 	bool any = how->level >= LEVELS_MAX && (must_split || *live > load_most(g));
 	for (uint32_t i = 0; i < p->n_slots;) {
 		struct entry *e = lx_group_nth(g, p, i);
 		uint64_t bytes = e ? bytes_of(e) : 0;
-		if (!e || (e->flags & (LOADING | ON_DISK | DOOMED)) != (LOADING | ON_DISK) || (hash_of(g, e) & how->mask) != how->value ||
-		    !(any || (bytes > g->big && *live / 4 <= bytes))) {
+		if (!e || (e->flags & (LOADING | ON_DISK | DOOMED)) != (LOADING | ON_DISK) ||
+		    (hash_of(g, e) & how->mask) != how->value || !(any || (bytes > g->big && *live / 4 <= bytes))) {
 			i++;
 			continue;
 		}
@@ -706,8 +709,8 @@ static int big_ones(struct lx_group *g, struct part *p, struct lx_chain *from, u
 }
 
 /* Settle what can be settled of the chosen entries in a chain; consumes it. The rest goes to p's chain. */
-static int process(struct lx_group *g, struct part *p, struct lx_chain *from, uint64_t live, struct pass how, bool must_split,
-                   struct lx_err *err)
+static int process(struct lx_group *g, struct part *p, struct lx_chain *from, uint64_t live, struct pass how,
+                   bool must_split, struct lx_err *err)
 {
 	struct lx_chain subs[SPLIT] = { 0 };
 	uint64_t bytes[SPLIT] = { 0 };
@@ -739,7 +742,8 @@ static int count_one(struct lx_group *g, struct entry *e, const struct stored *s
 		e->flags |= HAS_PARENT | (e->flags & DOOMED ? LOADING : 0);
 		break;
 	case CLOSE:
-		e->flags |= HAS_CLOSE | (e->flags & HAS_CLOSE && e->count != c->number ? LOADING : 0) | (c->outcome != LX_PRESENT ? LOADING : 0);
+		e->flags |= HAS_CLOSE | (e->flags & HAS_CLOSE && e->count != c->number ? LOADING : 0) |
+		            (c->outcome != LX_PRESENT ? LOADING : 0);
 		e->count = c->number;
 		break;
 	case WHY:
@@ -899,10 +903,12 @@ int lx_group_read_back(struct lx_group *g, struct part *p, bool all, struct lx_e
 	return rc;
 }
 
-/* Three quarters of what is read leave for good: all reading together is at most 4/3 of what came, and so is all writing. */
+/* Three quarters of what is read leave for good: all reading together is at most 4/3 of what came, and
+ * so is all writing. */
 int lx_group_maybe_read(struct lx_group *g, struct part *p, struct lx_err *err)
 {
-	if (p->blind || p->chain.bytes < 4 * (uint64_t)g->spill.block || 4 * (p->ready + p->garbage) < 3 * p->chain.bytes)
+	if (p->blind || p->chain.bytes < 4 * (uint64_t)g->spill.block ||
+	    4 * (p->ready + p->garbage) < 3 * p->chain.bytes)
 		return DONE;
 	return lx_group_read_back(g, p, false, err);
 }
@@ -930,7 +936,7 @@ int lx_group_idle_part(struct lx_group *g, struct part *p, struct lx_err *err)
 	}
 	if (!p->n_ready)
 		return DONE;
-	if (records_ready(g, p) * FETCH_NS + p->ready > p->chain.bytes)
+	if (records_ready(g, p) * FETCH_NS > READ_NS * p->chain.bytes)
 		return lx_group_read_back(g, p, false, err);
 	while (p->first_ready)
 		if (lx_group_verify(g, p, lx_slab_at(&g->slab, p->first_ready), err) != DONE)

@@ -45,6 +45,14 @@ struct cell {
 	uint8_t outcome, judged, what, cut;
 };
 
+static inline struct cell cell_of(const struct news *n)
+{
+	return (struct cell){
+		.number = n->number, .len = (uint32_t)n->body.len, .outcome = (uint8_t)n->outcome,
+		.judged = (uint8_t)n->judged, .what = (uint8_t)n->what, .cut = n->cut,
+	};
+}
+
 /* Flags of an entry. */
 enum {
 	HAS_PARENT = 1,
@@ -192,19 +200,21 @@ struct lx_span lx_group_beyond_text(struct lx_group *g, uint64_t ordinal, uint64
 struct lx_span lx_group_twice_text(struct lx_group *g, uint64_t ordinal);
 struct lx_span lx_group_counts_text(struct lx_group *g, uint64_t a, uint64_t b);
 struct lx_span lx_group_parents_text(struct lx_group *g);
-struct lx_span lx_group_incomplete(struct lx_group *g, const struct entry *e, uint64_t have, const uint64_t *missing, size_t n);
+struct lx_span lx_group_incomplete(struct lx_group *g, const struct entry *e, uint64_t have, const uint64_t *missing,
+                                   size_t n);
 struct lx_span lx_group_orphan(struct lx_group *g, uint64_t have);
 #define LX_GROUP_NAMED 8 /* missing ordinals that a message lists */
 
 /* ---- group-table.c ---- */
 struct entry *lx_group_find(const struct lx_group *g, const struct part *p, const struct lx_id *id, uint64_t hash);
-/* Have what a look at an entry will need fetched into the cache, in three steps that each need the one before: its slot, the
- * entry (NULL: there seems to be none), the place of a child. */
+/* Have what a look at an entry will need fetched into the cache, in three steps that each need the one
+ * before: its slot, the entry (NULL: there seems to be none), the place of a child. */
 void lx_group_prefetch_slot(const struct lx_group *g, const struct part *p, uint64_t hash);
 struct entry *lx_group_prefetch_entry(const struct lx_group *g, const struct part *p, uint64_t hash);
 void lx_group_prefetch_kid(const struct lx_group *g, const struct entry *e, uint64_t ordinal);
 struct entry *lx_group_nth(const struct lx_group *g, const struct part *p, uint32_t slot); /* NULL: a free slot */
-struct entry *lx_group_entry(struct lx_group *g, struct part *p, const struct lx_id *id, uint64_t hash); /* new; NULL: no room */
+/* A new one; NULL: no room. */
+struct entry *lx_group_entry(struct lx_group *g, struct part *p, const struct lx_id *id, uint64_t hash);
 void lx_group_remove(struct lx_group *g, struct part *p, struct entry *e); /* its cells too */
 void lx_group_remove_all(struct lx_group *g, struct part *p);
 struct lx_id lx_group_id(const struct lx_group *g, const struct entry *e);
@@ -215,9 +225,12 @@ void lx_group_drop_cells(struct lx_group *g, struct part *p, struct entry *e); /
 void lx_group_drop_kids(struct lx_group *g, struct part *p, struct entry *e);
 /* Store a child in memory. DONE, NO_ROOM, CONFLICT. *repeat: it was there, and is one child now. */
 int lx_group_place(struct lx_group *g, struct part *p, struct entry *e, const struct news *n, bool *repeat);
-bool lx_group_beyond(const struct lx_group *g, const struct entry *e, uint64_t count, uint64_t *ordinal); /* lowest at or over count */
-struct lx_span lx_group_lowest(const struct lx_group *g, const struct entry *e); /* cause of the lowest failed child in memory */
-uint32_t lx_group_sort(struct lx_group *g, struct entry *e); /* kids become a list by ordinal; nothing else may follow but leaving */
+/* Whether a child is at or over count, and the lowest such. */
+bool lx_group_beyond(const struct lx_group *g, const struct entry *e, uint64_t count, uint64_t *ordinal);
+/* The cause of the lowest failed or suppressed child in memory. */
+struct lx_span lx_group_lowest(const struct lx_group *g, const struct entry *e);
+/* Kids become a list by ordinal; how many. Nothing may follow but leaving. */
+uint32_t lx_group_sort(struct lx_group *g, struct entry *e);
 int lx_group_strength(unsigned outcome); /* of two records of one child, the stronger counts */
 bool lx_group_same(const struct news *n, const uint8_t *body, size_t len, bool cut); /* two presents */
 bool lx_fields_same(struct lx_span a, struct lx_span b);
@@ -272,9 +285,11 @@ static inline size_t stored_head(const struct lx_group *g)
 	return sizeof(struct stored) + g->id_len * sizeof(uint64_t);
 }
 /* Read the record at pos; the body goes into `into`. */
-int lx_group_stored(struct lx_group *g, const struct lx_chain *c, uint64_t pos, struct stored *s, struct lx_buf *into, struct lx_err *err);
+int lx_group_stored(struct lx_group *g, const struct lx_chain *c, uint64_t pos, struct stored *s, struct lx_buf *into,
+                    struct lx_err *err);
 /* Read the next record's head; the body follows in the cursor. */
-int lx_group_next_stored(struct lx_group *g, struct lx_cursor *k, struct stored *s, struct lx_id *id, struct lx_err *err);
+int lx_group_next_stored(struct lx_group *g, struct lx_cursor *k, struct stored *s, struct lx_id *id,
+                         struct lx_err *err);
 void lx_group_set_parent(struct entry *e, uint64_t pos);
 uint64_t lx_group_parent_pos(const struct entry *e);
 
@@ -282,6 +297,7 @@ uint64_t lx_group_parent_pos(const struct entry *e);
 /* Settle a parent on disk whose records lie in chain c, without reading it as a whole. all: it is judged in any case. */
 int lx_group_big(struct lx_group *g, struct part *p, struct entry *e, struct lx_chain *c, bool all, struct lx_err *err);
 /* The child with the lowest ordinal from *next on, present or failing: 1, 0, -1. */
-int lx_group_big_next(struct lx_group *g, uint64_t *next, bool present, struct cell *c, struct lx_span *body, struct lx_err *err);
+int lx_group_big_next(struct lx_group *g, uint64_t *next, bool present, struct cell *c, struct lx_span *body,
+                      struct lx_err *err);
 
 #endif

@@ -213,7 +213,7 @@ lx_ref lx_group_cell(struct lx_group *g, struct part *p, struct entry *e, const 
 	if (!ref)
 		return 0;
 	struct cell *c = lx_group_at(g, ref);
-	*c = (struct cell){ n->number, (uint32_t)n->body.len, (uint8_t)n->outcome, (uint8_t)n->judged, (uint8_t)n->what, n->cut };
+	*c = cell_of(n);
 	if (n->body.len)
 		memcpy(cell_body(c), n->body.p, n->body.len);
 	held(p, e, size);
@@ -356,7 +356,9 @@ static int kids_room(struct lx_group *g, struct part *p, struct entry *e, uint64
 
 int lx_group_strength(unsigned outcome)
 {
-	static const uint8_t s[LX_OUTCOMES] = { [LX_PRESENT] = 0, [LX_DROPPED] = 1, [LX_SUPPRESSED] = 2, [LX_FAILED] = 3 };
+	static const uint8_t s[LX_OUTCOMES] = {
+		[LX_PRESENT] = 0, [LX_DROPPED] = 1, [LX_SUPPRESSED] = 2, [LX_FAILED] = 3
+	};
 	return s[outcome];
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#define DOOM_MAX 65536 /* barriers remembered; forgetting one costs work only */
+#define DOOM_MAX 16384 /* barriers remembered, of a few hundred bytes each; forgetting one costs work only */
 
 /* ---- making one ---- */
 
@@ -25,7 +25,9 @@ static void size_up(struct lx_group *g)
 	uint64_t mem = g->conf.mem ? g->conf.mem : LX_GROUP_MEM;
 	if (mem < LX_GROUP_MEM_MIN)
 		mem = LX_GROUP_MEM_MIN;
-	uint64_t block = floor_pow2(mem / 640);
+	if (mem > LX_SLAB_MAX)
+		mem = LX_SLAB_MAX;
+	uint64_t block = floor_pow2(mem / 1280);
 	block = block < 4096 ? 4096 : block > 256u << 10 ? 256u << 10 : block;
 	g->conf.mem = mem;
 	g->parts_log2 = mem < 8u << 20 ? 4 : 6;
@@ -53,11 +55,11 @@ struct lx_group *lx_group_new(const struct lx_group_conf *c, struct lx_err *e)
 		lx_group_free(g);
 		return NULL;
 	}
-	if (lx_slab_init(&g->slab, g->conf.mem - buffers_bytes(g), e) < 0) {
+	g->budget = g->conf.mem - buffers_bytes(g);
+	if (lx_slab_init(&g->slab, g->budget, e) < 0) {
 		lx_group_free(g);
 		return NULL;
 	}
-	g->budget = g->conf.mem - buffers_bytes(g);
 	g->big = g->budget / 8;
 	return g;
 }
@@ -215,7 +217,8 @@ static struct lx_settled settled_as(const struct news *why)
 }
 
 /* A cause that began at the parent itself (its expansion) says that it failed, whichever way it comes here. */
-static enum lx_outcome as_caused(const struct lx_group *g, const struct lx_id *parent, enum lx_outcome as, struct lx_span cause)
+static enum lx_outcome as_caused(const struct lx_group *g, const struct lx_id *parent, enum lx_outcome as,
+                                 struct lx_span cause)
 {
 	return as == LX_SUPPRESSED && lx_cause_began_at(cause, (uint32_t)g->parent_domain, parent) ? LX_FAILED : as;
 }
@@ -295,7 +298,8 @@ struct lx_span lx_group_twice_text(struct lx_group *g, uint64_t ordinal)
 
 struct lx_span lx_group_counts_text(struct lx_group *g, uint64_t a, uint64_t b)
 {
-	return say(g, "two different counts of %s: %llu and %llu", child_name(g), ULL(a < b ? a : b), ULL(a < b ? b : a));
+	return say(g, "two different counts of %s: %llu and %llu", child_name(g), ULL(a < b ? a : b),
+	           ULL(a < b ? b : a));
 }
 
 struct lx_span lx_group_parents_text(struct lx_group *g)
@@ -461,7 +465,8 @@ static int take_close(struct lx_group *g, struct part *p, struct entry *e, struc
 /* ---- a child ---- */
 
 /* A cause is anchored at or above parents other than the child's own. */
-static int bar_others(struct lx_group *g, uint32_t domain, const struct lx_id *anchor, struct lx_span cause, struct lx_err *err)
+static int bar_others(struct lx_group *g, uint32_t domain, const struct lx_id *anchor, struct lx_span cause,
+                      struct lx_err *err)
 {
 	if (!g->doom && !(g->doom = lx_doom_new(DOOM_MAX))) {
 		errno = ENOMEM;
@@ -499,7 +504,8 @@ static int judge_child(struct lx_group *g, struct entry *e, const struct news *n
 	else if (e->flags & HAS_CLOSE && n->number >= e->count)
 		*why = lx_group_why_of(e, LX_FAILED, AS_CONFLICT, lx_group_beyond_text(g, n->number, e->count));
 	else if (e->n == UINT32_MAX)
-		*why = lx_group_why_of(e, LX_FAILED, AS_OVERSIZE, say(g, "over %u records of %s", UINT32_MAX, child_name(g)));
+		*why = lx_group_why_of(e, LX_FAILED, AS_OVERSIZE,
+		                       say(g, "over %u records of %s", UINT32_MAX, child_name(g)));
 	else
 		return DONE;
 	why->number += bad;
@@ -595,10 +601,10 @@ static int bar_id(struct lx_group *g, const struct lx_id *id, struct lx_err *err
 	for (;;) {
 		struct entry *e = lx_group_find(g, p, id, hash);
 		int rc = e ? lx_group_bar(g, p, e, err) : DONE;
-		if (rc == NO_ROOM)
-			rc = lx_group_room(g, NULL, true, err) == DONE ? NO_ROOM : DONE; /* not barred now costs work only */
 		if (rc != NO_ROOM)
 			return rc;
+		if (lx_group_room(g, NULL, true, err) != DONE)
+			return err->code ? ERROR : DONE; /* not barred now costs work only */
 	}
 }
 
@@ -638,7 +644,8 @@ static int bar_near(struct lx_group *g, const struct lx_rec *r, struct lx_err *e
 		if (bar_id(g, &id, e) < 0)
 			return -1;
 	}
-	if (!r->cause.p || lx_cause_read(r->cause, &c) < 0 || c.anchor_domain != (uint32_t)g->parent_domain || c.anchor.n != g->id_len)
+	if (!r->cause.p || lx_cause_read(r->cause, &c) < 0 || c.anchor_domain != (uint32_t)g->parent_domain ||
+	    c.anchor.n != g->id_len)
 		return 0;
 	return bar_id(g, &c.anchor, e);
 }
@@ -664,7 +671,8 @@ int lx_group_learn(struct lx_group *g, const struct lx_rec *r, struct lx_err *e)
 
 /* ---- the end ---- */
 
-struct lx_span lx_group_incomplete(struct lx_group *g, const struct entry *e, uint64_t have, const uint64_t *missing, size_t n)
+struct lx_span lx_group_incomplete(struct lx_group *g, const struct entry *e, uint64_t have, const uint64_t *missing,
+                                   size_t n)
 {
 	if (!(e->flags & HAS_CLOSE))
 		return say(g, "the close of its %s group never came; children seen: %llu", child_name(g), ULL(have));
@@ -703,7 +711,8 @@ int lx_group_judge(struct lx_group *g, struct part *p, struct entry *e, struct l
 		why = lx_group_why_of(e, LX_FAILED, AS_ORPHAN, lx_group_orphan(g, e->n));
 	else
 		why = lx_group_why_of(e, LX_FAILED, AS_INCOMPLETE,
-		             lx_group_incomplete(g, e, e->n, missing, e->flags & HAS_CLOSE ? first_missing(g, e, missing) : 0));
+		                      lx_group_incomplete(g, e, e->n, missing,
+		                                          e->flags & HAS_CLOSE ? first_missing(g, e, missing) : 0));
 	return lx_group_leave_as(g, p, e, &why, err);
 }
 
@@ -742,8 +751,10 @@ static int settle_complete(struct lx_group *g, bool all_of_it, struct lx_err *e)
 		return -1;
 	for (uint32_t i = 0; i < g->n_parts; i++) {
 		struct part *p = &g->parts[i];
-		int rc = !p->disk ? DONE : p->blind && all_of_it ? lx_group_read_back(g, p, false, e) : lx_group_idle_part(g, p, e);
-		if (rc < 0)
+		if (!p->disk)
+			continue;
+		bool whole = p->blind && all_of_it;
+		if ((whole ? lx_group_read_back(g, p, false, e) : lx_group_idle_part(g, p, e)) < 0)
 			return -1;
 	}
 	return 0;
@@ -812,12 +823,14 @@ static int read_news(struct lx_group *g, const struct lx_rec *r, struct lx_id *i
 	bool parent = (int)r->domain == g->parent_domain && r->kind != LX_CLOSE;
 	*n = (struct news){ .outcome = r->outcome, .fresh = true, .id = id };
 	if (!parent && (int)r->domain != g->conf.domain)
-		return lx_err_set(err, LX_DATA, "a record of domain %u in a regrouping of domain %d", r->domain, g->conf.domain);
+		return lx_err_set(err, LX_DATA, "a record of domain %u in a regrouping of domain %d", r->domain,
+		                  g->conf.domain);
 	id->n = r->id.n - (!parent && r->kind != LX_CLOSE);
 	for (uint32_t i = 0; i < id->n; i++)
 		id->ord[i] = r->id.ord[i];
 	if (id->n != g->id_len || r->raw.len > UINT32_MAX / 2)
-		return lx_err_set(err, LX_DATA, "an id of %u numbers or a record of %zu bytes, which cannot be regrouped", r->id.n,
+		return lx_err_set(err, LX_DATA,
+		                  "an id of %u numbers or a record of %zu bytes, which cannot be regrouped", r->id.n,
 		                  r->raw.len);
 	n->hash = lx_id_hash(id);
 	if (parent) {
@@ -860,7 +873,8 @@ static int too_late(struct lx_group *g, const struct news *n, enum lx_done_state
 }
 
 /* A present parent that is barred and holds nothing. */
-static int leave_barred(struct lx_group *g, const struct news *n, enum lx_outcome as, struct lx_span cause, struct lx_err *err)
+static int leave_barred(struct lx_group *g, const struct news *n, enum lx_outcome as, struct lx_span cause,
+                        struct lx_err *err)
 {
 	struct lx_settled s = { .id = *n->id, .outcome = as_caused(g, n->id, as, cause), .cause = cause };
 	if (parse_parent(g, n->body, &s.parent, err) < 0)

@@ -46,23 +46,25 @@ struct lx_settled {
 	struct lx_rec parent;    /* as it came; raw.p == NULL for an orphan */
 	bool passed;             /* the parent was not present itself: pass it on unchanged */
 	enum lx_outcome outcome; /* verdict */
-	struct lx_span cause;    /* not present: the cause as it came; p == NULL when judged here (or dropped without one): */
+	struct lx_span
+		cause; /* not present: the cause as it came; p == NULL when judged here (or dropped without one): */
 	const char *type;        /* "conflict", "incomplete", "orphan", "oversize"; else NULL */
 	struct lx_span message;  /* "3 of 20 children missing: 7, 9, 12" */
 	uint64_t children;       /* present children */
-	uint64_t failed;         /* failed and suppressed children: those tolerated, or those known when it was doomed */
+	uint64_t failed; /* failed and suppressed children: those tolerated, or those known when it was doomed */
 };
 
 struct lx_group_conf {
 	const struct lx_plan *plan; /* must outlive the group */
 	int domain;                 /* of the children */
-	uint64_t mem;               /* bytes; 0: LX_GROUP_MEM */
+	uint64_t mem;               /* bytes, at most 64 GiB; 0: LX_GROUP_MEM */
 	const char *tmpdir;         /* as in lx_io_tmpdir */
 	struct lx_limits limits;
 	const char *const *keep;    /* children's fields to hold, NULL-terminated; NULL: all */
-	/* Called once per parent. It may call lx_group_child, lx_group_missing and lx_group_rewind, nothing else. 0 or -1. */
+	/* Called once per parent: 0 or -1. It may call lx_group_child, lx_group_missing and lx_group_rewind. */
 	int (*settle)(void *ctx, struct lx_group *g, const struct lx_settled *s, struct lx_err *e);
-	/* A record that came too late for a parent that left as present (kind, domain, id and outcome are set); may be NULL. */
+	/* A record that came too late for a parent that left as present: kind, domain, id and outcome
+	 * are set. May be NULL. */
 	void (*late)(void *ctx, const struct lx_rec *r);
 	void *ctx;
 };

@@ -34,7 +34,8 @@ void lx_spill_release(struct lx_spill *s);
 
 /* The place of the next byte appended, for lx_spill_read; never 0, below 2^48. 0: error. */
 uint64_t lx_chain_pos(struct lx_spill *s, struct lx_chain *c, struct lx_err *e);
-/* Room for n bytes in the last block, to be filled by the caller, who adds n to fill and bytes; NULL: they do not fit there. */
+/* Room for n bytes in the last block, to be filled by the caller, who adds n to fill and bytes; NULL:
+ * they do not fit there. */
 static inline uint8_t *lx_chain_room(const struct lx_spill *s, const struct lx_chain *c, size_t n)
 {
 	return c->tail && n <= s->block - c->fill ? c->tail + c->fill : NULL;

@@ -68,14 +68,19 @@ static void fields(struct lx_buf *b, uint64_t n, uint64_t v, bool other, size_t 
 
 static void cause(struct lx_buf *b, uint32_t od, struct lx_id origin, uint32_t ad, struct lx_id anchor)
 {
-	struct lx_cause c = { .type = lx_span_str("bad-page"), .message = lx_span_str("said so"), .anchor_domain = ad, .anchor = anchor,
-			      .origin_domain = od, .origin = origin };
+	struct lx_cause c = { .type = lx_span_str("bad-page"),
+		              .message = lx_span_str("said so"),
+		              .anchor_domain = ad,
+		              .anchor = anchor,
+		              .origin_domain = od,
+		              .origin = origin };
 	lx_cause_pack(b, &c);
 }
 
 static const uint8_t nil = 0xc0;
 
-static void build(struct lx_buf *b, uint32_t d, struct lx_id id, enum lx_outcome o, struct lx_span why, struct lx_span f)
+static void build(struct lx_buf *b, uint32_t d, struct lx_id id, enum lx_outcome o, struct lx_span why,
+                  struct lx_span f)
 {
 	struct lx_span key = id.n == 1 ? (struct lx_span){ &nil, 1 } : (struct lx_span){ 0 };
 	if (o == LX_PRESENT)
@@ -146,7 +151,8 @@ static int settle(void *ctx, struct lx_group *g, const struct lx_settled *s, str
 		}
 		to->n++;
 	}
-	while (s->outcome == LX_PRESENT && to->n_missing < 8 && lx_group_missing(g, &to->missing[to->n_missing], &type, e) > 0)
+	while (s->outcome == LX_PRESENT && to->n_missing < 8 &&
+	       lx_group_missing(g, &to->missing[to->n_missing], &type, e) > 0)
 		to->n_missing++;
 	return 0;
 }
@@ -239,7 +245,8 @@ static void page(struct bench *b, struct lx_id up, uint64_t n)
 	page_v(b, up, n, n * 10, false, 0);
 }
 
-static void page_gone(struct bench *b, struct lx_id up, uint64_t n, enum lx_outcome o, uint32_t anchor_domain, struct lx_id anchor)
+static void page_gone(struct bench *b, struct lx_id up, uint64_t n, enum lx_outcome o, uint32_t anchor_domain,
+                      struct lx_id anchor)
 {
 	struct lx_buf c = { 0 };
 	struct lx_id id = lx_id_child(&up, n);
@@ -428,9 +435,11 @@ static void a_tolerance_bears_failures_and_lists_them(void)
 	page_bad(b, doc2, 5, LX_FAILED);
 	CHECK(b->n == 1);
 	page_bad(b, doc2, 7, LX_FAILED);
-	CHECK(b->n == 2 && b->seen[1].outcome == LX_SUPPRESSED && b->seen[1].origin.ord[1] == 5 && b->seen[1].failed == 3);
+	CHECK(b->n == 2 && b->seen[1].outcome == LX_SUPPRESSED && b->seen[1].origin.ord[1] == 5 &&
+	      b->seen[1].failed == 3);
 	finish(b);
-	CHECK(lx_group_stats(b->g)->failed == 1 && lx_group_stats(b->g)->suppressed == 1 && lx_group_stats(b->g)->duplicates == 1);
+	CHECK(lx_group_stats(b->g)->failed == 1 && lx_group_stats(b->g)->suppressed == 1 &&
+	      lx_group_stats(b->g)->duplicates == 1);
 	bench_free(b);
 }
 
@@ -470,14 +479,16 @@ static void a_wide_cause_dooms_its_anchor_whatever_the_tolerance(void)
 	finish(b);
 	CHECK(b->n == 3);
 	for (int i = 1; i < 3; i++)
-		CHECK(b->seen[i].id.ord[0] == 3 ? b->seen[i].outcome == LX_SUPPRESSED : !strcmp(b->seen[i].type, "incomplete"));
+		CHECK(b->seen[i].id.ord[0] == 3 ? b->seen[i].outcome == LX_SUPPRESSED
+		                                : !strcmp(b->seen[i].type, "incomplete"));
 	bench_free(b);
 }
 
 static void contradictions_fail_the_parent(void)
 {
-	static const char *const messages[] = { "page 1 came twice with different fields", "two different counts of page: 2 and 3",
-						"page 2 in a group of 2", "page 2 in a group of 2", "two different doc records" };
+	static const char *const messages[] = { "page 1 came twice with different fields",
+		                                "two different counts of page: 2 and 3", "page 2 in a group of 2",
+		                                "page 2 in a group of 2", "two different doc records" };
 	for (int k = 0; k < 5; k++) {
 		struct bench *b = bench_new(false, none, 0);
 		parent(b, doc1, LX_PRESENT);
@@ -544,13 +555,13 @@ static void fields_are_equal_when_their_values_are(void)
 		bool same;
 	} pairs[] = {
 #define PAIR(x, y, s) { x, y, sizeof(x) - 1, sizeof(y) - 1, s }
-		PAIR("\x05", "\xcc\x05", true),                   /* 5 */
-		PAIR("\xff", "\xd1\xff\xff", true),               /* -1 */
+		PAIR("\x05", "\xcc\x05", true),     /* 5 */
+		PAIR("\xff", "\xd1\xff\xff", true), /* -1 */
 		PAIR("\x05", "\x06", false),
 		PAIR("\x05", "\xa1" "5", false),
-		PAIR("\xa1" "a", "\xd9\x01" "a", true),            /* str */
-		PAIR("\xa1" "a", "\xc4\x01" "a", false),           /* str, bin */
-		PAIR("\xd4\x07" "a", "\xc7\x01\x07" "a", true),   /* ext */
+		PAIR("\xa1" "a", "\xd9\x01" "a", true), /* str */
+		PAIR("\xa1" "a", "\xc4\x01" "a", false), /* str, bin */
+		PAIR("\xd4\x07" "a", "\xc7\x01\x07" "a", true), /* ext */
 		PAIR("\xd4\x07" "a", "\xc7\x01\x08" "a", false),
 		PAIR("\x92\x01\xc0", "\xdc\x00\x02\x01\xc0", true), /* [1, nil] */
 		PAIR("\x92\x01\xc0", "\x92\x01\xc2", false),
@@ -673,7 +684,9 @@ static void huge_ordinals_and_counts_cost_nothing(void)
 	close_of(b, doc1, UINT64_MAX - 1);
 	page(b, doc1, UINT64_MAX - 2);
 	finish(b);
-	CHECK(b->n == 2 && !strcmp(b->seen[1].message, "18446744073709551613 of 18446744073709551614 children missing: 0, 1, 2, 3, 4, 5, 6, 7, ..."));
+	CHECK(b->n == 2 &&
+	      !strcmp(b->seen[1].message,
+	              "18446744073709551613 of 18446744073709551614 children missing: 0, 1, 2, 3, 4, 5, 6, 7, ..."));
 	CHECK(lx_group_stats(b->g)->spilled_bytes == 0);
 	bench_free(b);
 }
@@ -687,7 +700,9 @@ static void ordinals_far_apart_come_out_in_order(void)
 	for (uint64_t i = 0; i < 50; i++)
 		page(b, sparse, (i * 37 % 50) * 1000000007);
 	finish(b);
-	CHECK(b->n == 1 && !strcmp(b->seen[0].message, "4611686018427387854 of 4611686018427387904 children missing: 1, 2, 3, 4, 5, 6, 7, 8, ..."));
+	CHECK(b->n == 1 &&
+	      !strcmp(b->seen[0].message,
+	              "4611686018427387854 of 4611686018427387904 children missing: 1, 2, 3, 4, 5, 6, 7, 8, ..."));
 	CHECK(lx_group_stats(b->g)->spilled_bytes == 0);
 	bench_free(b);
 }
@@ -737,7 +752,8 @@ static void a_cause_anchored_above_dooms_all_parents_below_the_anchor(void)
 	bench_free(b);
 }
 
-static void learn_gone(struct bench *b, uint32_t d, struct lx_id id, enum lx_outcome o, uint32_t ad, struct lx_id anchor)
+static void learn_gone(struct bench *b, uint32_t d, struct lx_id id, enum lx_outcome o, uint32_t ad,
+                       struct lx_id anchor)
 {
 	struct lx_buf c = { 0 };
 	struct lx_err e = LX_ERR_INIT;
@@ -762,7 +778,8 @@ static void an_ancestor_that_is_not_present_bars_what_is_below(void)
 		parent(b, id_of(2, 6, 0, 0), LX_PRESENT);
 		CHECK(b->n == 3);
 		for (int i = 0; i < 3; i++)
-			CHECK(b->seen[i].outcome == (o == LX_DROPPED ? LX_DROPPED : LX_SUPPRESSED) && !b->seen[i].passed);
+			CHECK(b->seen[i].outcome == (o == LX_DROPPED ? LX_DROPPED : LX_SUPPRESSED) &&
+			      !b->seen[i].passed);
 		close_of(b, id_of(2, 6, 0, 0), 0);
 		finish(b);
 		CHECK(lx_group_stats(b->g)->discarded == 2);
@@ -1211,7 +1228,8 @@ static bool same_children(struct bench *b, const struct model_parent *m, struct 
 	for (uint64_t i = 0; i < KIDS * 2; i++) {
 		if (!m->kid[i].there || m->kid[i].o != LX_PRESENT)
 			continue;
-		if (lx_group_child(b->g, &c, e) != 1 || lx_id_ordinal(&c.id) != i || !lx_map_uint(c.fields, "v", &v) || v != m->kid[i].v)
+		if (lx_group_child(b->g, &c, e) != 1 || lx_id_ordinal(&c.id) != i || !lx_map_uint(c.fields, "v", &v) ||
+		    v != m->kid[i].v)
 			return false;
 	}
 	for (uint64_t i = 0; i < KIDS * 2; i++)
@@ -1221,7 +1239,8 @@ static bool same_children(struct bench *b, const struct model_parent *m, struct 
 	return lx_group_child(b->g, &c, e) == 0 && lx_group_missing(b->g, &ord, &type, e) == 0;
 }
 
-/* The verdict of the model; where repeats contradict or anchors reach far and memory is short, any one verdict will do. */
+/* The verdict of the model; where repeats contradict or anchors reach far and memory is short, any one
+ * verdict will do. */
 static int compare(struct bench *b, const struct lx_settled *s, struct lx_err *e)
 {
 	struct model *w = b->model;
@@ -1241,7 +1260,8 @@ static int compare(struct bench *b, const struct lx_settled *s, struct lx_err *e
 		ok = ok && (w->exact ? origin == m->origin : (origin == UINT64_MAX) == (m->origin == UINT64_MAX));
 	}
 	if (!ok && !w->wrong++)
-		printf("# parent %d: %d %s, the model %d %s (left %d)\n", i, s->outcome, said ? said : "", m->o, m->type ? m->type : "", m->left);
+		printf("# parent %d: %d %s, the model %d %s (left %d)\n", i, s->outcome, said ? said : "", m->o,
+		       m->type ? m->type : "", m->left);
 	return 0;
 }
 
@@ -1286,7 +1306,9 @@ static size_t make_parent(struct model *w, struct event *ev, int p)
 		if (!clean && one_in(12))
 			continue;
 		enum lx_outcome o = one_in(trouble == 2 ? 1000 : 9) ? any_bad() : LX_PRESENT;
-		ev[n++] = (struct event){ .what = 1, .p = p, .ord = i, .v = i * 3, .o = o, .other = one_in(2), .wide = one_in(10) };
+		ev[n++] = (struct event){
+			.what = 1, .p = p, .ord = i, .v = i * 3, .o = o, .other = one_in(2), .wide = one_in(10)
+		};
 		if (!clean && one_in(10)) {
 			ev[n] = ev[n - 1];
 			ev[n++].other = one_in(2);
@@ -1311,7 +1333,8 @@ static size_t make_parent(struct model *w, struct event *ev, int p)
 		ev[n++] = (struct event){ .what = 0, .p = p, .v = rnd(2) };
 		m->fuzzy = true;
 	}
-	for (size_t i = 0; i < n; i++) /* several reasons at once: which one comes first depends on when it is noticed */
+	for (size_t i = 0; i < n;
+	     i++) /* several reasons at once: which one comes first depends on when it is noticed */
 		m->fuzzy |= ev[i].what == 2 && ev[i].o != LX_PRESENT && w->t.n;
 	return n;
 }
@@ -1330,7 +1353,9 @@ static void mix(struct event *ev, size_t n, size_t window)
 static bool one_world(uint64_t number, int parents, uint64_t mem, size_t pad)
 {
 	static struct event ev[EVENTS_MAX];
-	static const struct lx_tolerance tolerances[] = { { 0 }, { .n = 1 }, { .n = 3 }, { .percent = true, .n = 2000 } };
+	static const struct lx_tolerance tolerances[] = {
+		{ 0 }, { .n = 1 }, { .n = 3 }, { .percent = true, .n = 2000 }
+	};
 	struct model *w = calloc(1, sizeof(*w));
 	seed = number * 7919 + 1;
 	w->parents = parents;
