@@ -18,7 +18,7 @@
 #define BUSY_MS 10           /* so much of our own work counts as time between two waits */
 #define BEAT_MS 5000         /* as a worker: never silent for longer */
 #define GRACE_MS 5000        /* a worker whose input was closed may take so long to end */
-#define LINGER_EXIT_MS 500   /* the same after it closed its output */
+#define LINGER_EXIT_MS 500   /* the same after it closed its output, or was told to end (SIGTERM) */
 #define FEED_MAX 4096        /* items taken before workers are looked at again */
 
 /* An item while it is here: in the slab, or on the heap when the slab has no room. */
@@ -933,8 +933,23 @@ static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err 
 	return watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e);
 }
 
+/* Tell those that are left to end, so that they remove what they and their commands made. */
+static void dismiss(struct pool *p)
+{
+	struct lx_err ignored = LX_ERR_INIT;
+	uint64_t until = lx_io_now_ns() + LINGER_EXIT_MS * MS;
+	for (size_t i = 0; p->peers && i < p->conf->n; i++)
+		lx_child_kill(&p->peers[i].w.child, SIGTERM);
+	for (size_t i = 0; p->peers && i < p->conf->n; i++) {
+		uint64_t now = lx_io_now_ns();
+		if (p->peers[i].w.child.pid)
+			lx_io_wait(p->peers[i].w.child.pidfd, now < until ? (int)((until - now) / MS) : 0, &ignored);
+	}
+}
+
 static void tear_down(struct pool *p)
 {
+	dismiss(p);
 	for (size_t i = 0; p->peers && i < p->conf->n; i++)
 		lx_child_kill(&p->peers[i].w.child, SIGKILL); /* all at once, then reap */
 	for (size_t i = 0; p->peers && i < p->conf->n; i++)

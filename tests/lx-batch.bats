@@ -312,6 +312,19 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	assert_output $'["test",2]\n["d",2]'
 }
 
+@test "lx-batch: when it is ended its workers remove what they made" {
+	mkdir tmp
+	bg sh -c 'TMPDIR=tmp exec lx-batch -n 1 -j 2 -- lx-map -o v -- sh -c "touch \$1/a started.\$LX_ID; exec sleep 600" sh {dir} <in.lx >out.lx 2>err'
+	two_started() { (($(find . -maxdepth 1 -name 'started.*' | wc -l) == 2)); }
+	wait_for 20 two_started
+	[[ -n $(ls -A tmp) ]]
+	kill -TERM "$PID"
+	got=0
+	wait "$PID" || got=$?
+	[[ $got == 143 && ! -s err ]] || fail "exit $got: $(<err)"
+	[[ -z $(ls -A tmp) ]] || fail "left behind: $(ls -A tmp)"
+}
+
 @test "lx-batch: SIGTERM ends it and its workers" {
 	docs 4 >d.lx
 	setsid lx-batch -n 1 -j 2 -- "$W" -s 30000000 <d.lx >out.lx 2>err 3>&- &
