@@ -9,8 +9,8 @@
 #include "group.h"
 #include "job.h"
 #include "join.h"
-#include "json.h"
 #include "sig.h"
+#include "typed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"lx-gather [-d DOMAIN] [-f FIELDS] [-s FORMAT] [-i FIELD] [-o FIELD]\n"
-	"          [--drop FIELDS] [--timeout SECONDS] [--retry N] [--env FIELDS]\n"
+	"lx-gather [-d DOMAIN] [-f FIELDS] [-s FORMAT] [-i FIELD]\n"
+	"          [-o FIELD[:TYPE]] [--drop FIELDS] [--timeout SECONDS] [--retry N] [--env FIELDS]\n"
 	"          [-qv] [--stats FILE] [--trace FILE] [--to FILE] [--mem SIZE]\n"
 	"          [--tmpdir DIR] [--compress PACKING] [--max-record SIZE]\n"
 	"          [--max-frame SIZE] [--max-depth N] [--max-id N] [--max-fields N]\n"
@@ -49,6 +49,7 @@ static struct {
 	int child, parent;      /* domains */
 	enum lx_join_format format;
 	const char *join_field, *out_field;
+	struct lx_typed out;    /* -o, and what a command's output becomes */
 	struct lx_tmpl *tmpl;   /* NULL: no command */
 	struct lx_job job;
 	struct lx_job_conf job_conf;
@@ -58,7 +59,7 @@ static struct {
 	struct lx_edit *edits;
 	bool may_clash;         /* a child may have a field called ordinal */
 	bool flat;              /* no child of the parent at work has a container among its fields */
-} x = { .file = -1, .format = LX_JOIN_ARRAY };
+} x = { .file = -1, .format = LX_JOIN_ARRAY, .out = LX_TYPED_INIT };
 
 /* Why a parent fails here; code is LX_DATA when it does. */
 struct why {
@@ -119,7 +120,7 @@ static int plan_gather(void *ctx, struct lx_stage *s, struct lx_plan *p, struct 
 	if (lx_plan_gather(p, x.child, e) < 0)
 		return -1;
 	x.parent = p->domains[x.child].parent;
-	x.out_field = common.out_field ? common.out_field : p->domains[x.child].name;
+	x.out_field = common.out_field ? x.out.field : p->domains[x.child].name;
 	x.job_conf.domain = x.parent;
 	x.may_clash = lx_plan_knows(p, x.child, "ordinal") >= 0;
 	if (declare(p, e) < 0)
@@ -291,18 +292,6 @@ static int run_command(const struct lx_settled *s, struct lx_span input, struct 
 	return 0;
 }
 
-/* What the command wrote: a str that loses one newline at its end when it is UTF-8, else bin. */
-static void pack_output(void)
-{
-	struct lx_span out = lx_buf_view(&x.job.output);
-	bool text = lx_span_utf8(out);
-	out.len -= text && out.len && out.p[out.len - 1] == '\n';
-	if (text)
-		lx_pack_str(&x.value, out);
-	else
-		lx_pack_bin(&x.value, out);
-}
-
 static int reduce(const struct lx_settled *s, struct why *w, struct lx_err *e)
 {
 	struct lx_span input = lx_buf_view(&x.joined);
@@ -318,8 +307,14 @@ static int reduce(const struct lx_settled *s, struct why *w, struct lx_err *e)
 	}
 	x.job_conf.max_output = common.limits.record;
 	int rc = run_command(s, input, e);
-	if (rc == 0 && x.job.end == LX_JOB_OK) {
-		pack_output();
+	const char *bad =
+		rc == 0 && x.job.end == LX_JOB_OK ? lx_typed_pack(&x.out, lx_buf_view(&x.job.output), &x.value) : NULL;
+	if (bad) {
+		w->type = "bad-output";
+		rc = lx_err_set(&w->err, LX_DATA, "%s", bad);
+	} else if (rc == 0 && x.job.end == LX_JOB_OK) {
+		x.flat = x.flat && x.out.as != LX_AS_JSON;
+		rc = lx_buf_check(&x.value, e);
 	} else if (rc == 0) {
 		w->type = x.job.type;
 		w->scope = x.job.scope;
@@ -573,9 +568,19 @@ static int configure(int argc, char **argv, struct lx_err *e)
 		return lx_err_set(e, LX_USAGE, "-i names the field that -s concat or lines joins; for an array use -f");
 	if (x.format != LX_JOIN_ARRAY && fields.n)
 		return lx_err_set(e, LX_USAGE, "-f chooses the fields of an array; for -s concat and lines use -i");
+	if (common.out_field && lx_typed_parse(&x.out, common.out_field, e) < 0)
+		return -1;
+	if (!x.tmpl && x.out.as != LX_AS_TEXT)
+		return lx_err_set(e, LX_USAGE, "-o %s: a type is for what a command writes, and there is none",
+		                  common.out_field);
+	x.out.max_depth = common.limits.depth > 2 ? common.limits.depth - 2 : 0;
 	x.join_field = common.in_field ? common.in_field : "data";
 	x.job_conf = (struct lx_job_conf){
-		.tmpl = x.tmpl, .env = &env_fields, .timeout_ms = timeout_ms, .quiet = common.quiet, .plan = &x.stage.plan,
+		.tmpl = x.tmpl,
+		.env = &env_fields,
+		.timeout_ms = timeout_ms,
+		.quiet = common.quiet,
+		.plan = &x.stage.plan,
 	};
 	x.edits = calloc(common.drop.n + 2, sizeof(*x.edits));
 	return x.edits ? 0 : lx_err_sys(e, "options");
@@ -602,6 +607,7 @@ static void release(void)
 	lx_job_free(&x.job);
 	lx_tmpl_free(x.tmpl);
 	lx_join_release(&x.join);
+	lx_typed_release(&x.out);
 	struct lx_buf *all[] = { &x.value, &x.joined, &x.missing, &x.cause, &x.rec };
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		lx_buf_free(all[i]);

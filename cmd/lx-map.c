@@ -6,10 +6,9 @@
  */
 #include "cmd.h"
 #include "jobs.h"
-#include "json.h"
 #include "payload.h"
+#include "typed.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 static const char usage[] =
@@ -18,10 +17,6 @@ static const char usage[] =
 	"       [--trace FILE] [--to FILE] [--mem SIZE] [--tmpdir DIR]\n"
 	"       [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
 	"       [--max-depth N] [--max-id N] [--max-fields N] [--] COMMAND [ARG ...]";
-
-/* TEXT: str when it is UTF-8, less one newline at its end, else bin. AS_IS: str when it is UTF-8 and the old value was
- * no bin, else bin. */
-enum type { AS_IS, TEXT, STR, BIN, INT, FLOAT, JSON };
 
 static struct cmd_common common = CMD_STAGE_INIT;
 static struct lx_strs env_fields;
@@ -41,19 +36,17 @@ static struct {
 	struct lx_jobs *jobs;
 	struct lx_jobs_conf conf;
 	struct lx_tmpl *tmpl;
-	char *out_field;
-	enum type type;
+	struct lx_typed out;  /* -o */
 	struct lx_buf value;  /* the field being set */
-	struct lx_json json;
 	struct lx_edit *edits;
-} x = { .json = LX_JSON_INIT };
+} x = { .out = LX_TYPED_INIT };
 
 /* ---- before it runs ---- */
 
 static int plan_map(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
 {
 	(void)ctx;
-	const char *writes[] = { x.out_field, NULL };
+	const char *writes[] = { x.out.field, NULL };
 	struct lx_strs reads = { 0 };
 	int rc = lx_jobs_plan(&x.conf, p, s->domain, &reads, e);
 	for (size_t i = 0; rc == 0 && i < common.drop.n; i++)
@@ -66,107 +59,21 @@ static int plan_map(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_
 
 /* ---- out ---- */
 
-static struct lx_span without_newline(struct lx_span s)
-{
-	s.len -= s.len && s.p[s.len - 1] == '\n';
-	return s;
-}
-
-static bool is_blank(uint8_t c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* The text without blanks at its ends, as a C string in `text`. */
-static const char *trimmed(struct lx_span s, struct lx_buf *text)
-{
-	while (s.len && is_blank(s.p[s.len - 1]))
-		s.len--;
-	while (s.len && is_blank(*s.p)) {
-		s.p++;
-		s.len--;
-	}
-	lx_buf_clear(text);
-	lx_buf_span(text, s);
-	return s.len && !memchr(s.p, 0, s.len) ? lx_buf_cstr(text) : NULL;
-}
-
-static bool pack_integer(const char *s)
-{
-	char *end;
-	bool neg = *s == '-';
-	const char *digits = s + (neg || *s == '+');
-	if (*digits < '0' || *digits > '9')
-		return false;
-	errno = 0;
-	if (neg) {
-		long long v = strtoll(s, &end, 10);
-		lx_pack_int(&x.value, v);
-	} else {
-		unsigned long long v = strtoull(digits, &end, 10);
-		lx_pack_uint(&x.value, v);
-	}
-	return !*end && errno == 0;
-}
-
-static bool pack_float(const char *s)
-{
-	char *end;
-	errno = 0;
-	double v = strtod(s, &end);
-	lx_pack_f64(&x.value, v);
-	return end != s && !*end && !(errno == ERANGE && (v > 1 || v < -1));
-}
-
-static bool pack_number(struct lx_span s)
-{
-	struct lx_buf text = { 0 };
-	const char *t = trimmed(s, &text);
-	bool good = t && (x.type == INT ? pack_integer(t) : pack_float(t));
-	lx_buf_free(&text);
-	return good;
-}
-
 static bool is_bin(struct lx_span value)
 {
 	struct lx_val v;
 	return lx_val_from(value, &v) == 0 && v.type == LX_BIN;
 }
 
-/* Encode what the command wrote; why it cannot be, or NULL. */
+/* Without -o what the command makes of the payload is the new payload, byte for byte: bin where it was, or is not UTF-8. */
 static const char *pack_output(struct lx_span s, struct lx_span old)
 {
-	static char why[LX_ERR_MAX];
-	struct lx_err e = LX_ERR_INIT;
-	switch (x.type) {
-	case STR:
-		if (!lx_span_utf8(s))
-			return "the output is not UTF-8";
-		lx_pack_str(&x.value, without_newline(s));
-		return NULL;
-	case BIN:
+	if (common.out_field)
+		return lx_typed_pack(&x.out, s, &x.value);
+	if (is_bin(old))
 		lx_pack_bin(&x.value, s);
-		return NULL;
-	case INT:
-		return pack_number(s) ? NULL : "the output is not an integer of 64 bits";
-	case FLOAT:
-		return pack_number(s) ? NULL : "the output is not a number";
-	case JSON:
-		x.json.tags = true;
-		x.json.max_depth = common.limits.depth > 2 ? common.limits.depth - 2 : 0;
-		if (lx_json_scan(&x.json, s, &x.value, &e) == 0)
-			return NULL;
-		strcpy(why, e.msg);
-		return why;
-	case AS_IS:
-		if (is_bin(old))
-			lx_pack_bin(&x.value, s);
-		else
-			lx_pack_text(&x.value, s);
-		return NULL;
-	case TEXT:
-		lx_pack_text(&x.value, lx_span_utf8(s) ? without_newline(s) : s);
-	}
+	else
+		lx_pack_text(&x.value, s);
 	return NULL;
 }
 
@@ -177,7 +84,7 @@ static int set_field(void *ctx, const struct lx_rec *r, const struct lx_job *j, 
 	if (out->outcome != LX_PRESENT)
 		return 0;
 	lx_buf_clear(&x.value);
-	const char *why = pack_output(lx_buf_view(&j->output), lx_rec_field(r, x.out_field));
+	const char *why = pack_output(lx_buf_view(&j->output), lx_rec_field(r, x.out.field));
 	if (lx_buf_check(&x.value, e) < 0)
 		return -1;
 	if (why) {
@@ -198,7 +105,7 @@ static int make_edits(struct lx_err *e)
 		return lx_err_sys(e, "--drop");
 	for (size_t i = 0; i < common.drop.n; i++)
 		x.edits[i].name = lx_span_str(common.drop.v[i]);
-	x.edits[common.drop.n].name = lx_span_str(x.out_field);
+	x.edits[common.drop.n].name = lx_span_str(x.out.field);
 	return 0;
 }
 
@@ -233,55 +140,35 @@ static void release(void)
 	lx_jobs_free(x.jobs);
 	lx_tmpl_free(x.tmpl);
 	lx_strs_free(&env_fields);
-	lx_json_release(&x.json);
+	lx_typed_release(&x.out);
 	lx_buf_free(&x.value);
-	free(x.out_field);
 	free(x.edits);
 }
 
 /* ---- options ---- */
 
-/* FIELD or FIELD:TYPE; without -o what the command makes of the payload is the new payload, byte for byte. */
-static int parse_output(const char *arg, struct lx_err *e)
-{
-	static const struct {
-		const char *name;
-		enum type type;
-	} types[] = { { "str", STR }, { "bin", BIN }, { "int", INT }, { "float", FLOAT }, { "json", JSON } };
-	const char *colon = arg ? strrchr(arg, ':') : NULL;
-	x.out_field = arg ? strndup(arg, colon ? (size_t)(colon - arg) : strlen(arg)) : strdup("data");
-	if (!x.out_field)
-		return lx_err_sys(e, "-o");
-	x.type = arg ? TEXT : AS_IS;
-	if (!*x.out_field)
-		return lx_err_set(e, LX_USAGE, "-o: the name of the field is missing in '%s'", arg);
-	if (!colon)
-		return 0;
-	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
-		if (strcmp(colon + 1, types[i].name) == 0) {
-			x.type = types[i].type;
-			return 0;
-		}
-	}
-	return lx_err_set(e, LX_USAGE, "-o: '%s' is none of the types str, bin, int, float, json", colon + 1);
-}
-
 static int configure(int argc, char **argv, struct lx_err *e)
 {
 	int first = cmd_options(argc, argv, options, e);
-	if (first < 0 || parse_output(common.out_field, e) < 0)
+	if (first < 0 || lx_typed_parse(&x.out, common.out_field ? common.out_field : "data", e) < 0)
 		return -1;
 	if (first == argc)
 		return lx_err_set(e, LX_USAGE, "the command is missing (-h shows the usage)");
-	if (lx_strs_has(&common.drop, x.out_field))
-		return lx_err_set(e, LX_USAGE, "--drop and -o both name '%s': it cannot be dropped and set", x.out_field);
+	x.out.max_depth = common.limits.depth > 2 ? common.limits.depth - 2 : 0;
+	if (lx_strs_has(&common.drop, x.out.field))
+		return lx_err_set(e, LX_USAGE, "--drop and -o both name '%s': it cannot be dropped and set",
+		                  x.out.field);
 	if (make_edits(e) < 0 || lx_spawn_check(argv[first], e) < 0)
 		return -1;
 	x.tmpl = lx_tmpl_new(argv + first, e);
 	x.conf = (struct lx_jobs_conf){
 		.stage = &x.stage,
-		.job = { .tmpl = x.tmpl, .env = &env_fields, .timeout_ms = timeout_ms, .max_output = common.limits.record,
-		         .quiet = common.quiet, .set_env = n_jobs > 1 ? lx_job_one_thread() : NULL },
+		.job = { .tmpl = x.tmpl,
+		         .env = &env_fields,
+		         .timeout_ms = timeout_ms,
+		         .max_output = common.limits.record,
+		         .quiet = common.quiet,
+		         .set_env = n_jobs > 1 ? lx_job_one_thread() : NULL },
 		.slots = n_jobs,
 		.retries = retries,
 		.max_waiting = n_jobs > 32 ? 2 * n_jobs : 64,

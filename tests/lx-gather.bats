@@ -90,6 +90,22 @@ stat_is() { [[ $(jq -s "last.$1" stats) == "$2" ]] || fail "$1 is $(jq -s "last.
 	assert_output $'"3"\n"1"\n"0"'
 }
 
+@test "lx-gather: -o FIELD:TYPE says what a command's output is" {
+	lx-gather -o n:int -- wc -c <in.lx >out.lx
+	run bash -c "lx-cat --canonical out.lx | jq -c .[3].n"
+	assert_output $'3\n1\n0'
+	lx-gather -s lines -o all:json -- sh -c 'echo "{\"words\": [[$(sed "s/.*/\"&\"/" | paste -sd,)]]}"' <in.lx >out.lx
+	run bash -c "lx-cat --canonical out.lx | jq -c .[3].all"
+	assert_output $'{"words":[["a","b","c"]]}\n{"words":[["d"]]}\n{"words":[[]]}'
+	lx-gather -o n:int -- cat <in.lx >out.lx
+	run bash -c "lx-cat --canonical out.lx | jq -r '.[4].type'"
+	assert_output $'bad-output\nbad-output\nbad-output'
+	exits 2 lx-gather -o n:int <in.lx
+	says -o command
+	exits 2 lx-gather -o n:number -- cat <in.lx
+	says number 'str, bin, int, float, json'
+}
+
 @test "lx-gather: a command that fails fails its own parent, which keeps its fields" {
 	{
 		begin
