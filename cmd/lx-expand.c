@@ -718,6 +718,8 @@ static int configure(int argc, char **argv, struct lx_err *e)
 	if (lx_spawn_check(x.argv[0], e) < 0 || !(x.tmpl = lx_tmpl_new(x.argv, e)))
 		return -1;
 	x.job_conf = (struct lx_job_conf){ .tmpl = x.tmpl, .env = &env_fields, .timeout_ms = timeout_ms, .quiet = common.quiet,
+		/* A piece is cut when all of it is there, so that much is held; one over the limit is `oversize` before that. */
+		.max_output = common.limits.record + LX_JOB_HELD,
 		.dir = x.files, .set_env = n_jobs > 1 ? lx_job_one_thread() : NULL };
 	return make_slots(e);
 }

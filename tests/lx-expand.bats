@@ -128,6 +128,13 @@ cause() { lx-cat --canonical "$@" | jq -r "select(.[0] == 3 and .[4] == 2) | .[5
 	assert_output bad-netpbm
 }
 
+@test "lx-expand: children larger than any pipe or buffer come through whole" {
+	for i in 1 2; do printf 'P5\n3000 2000\n255\n'; head -c 6000000 /dev/zero | tr '\0' "$i"; done >pages
+	printf 'pages\n' | lx-in -d doc | timeout 60 lx-expand -d page -s netpbm -- cat {path} | lx-gather -s concat -o all |
+		lx-map -i all -o sum -- cksum | lx-out -q >out
+	[[ $(jq -r .sum out) == "$(cksum <pages)" ]]
+}
+
 @test "lx-expand: a child over the limit is oversize, others are untouched" {
 	head -c 300000 /dev/zero | tr '\0' x >big
 	printf 'small\n' >small
