@@ -259,7 +259,7 @@ def frame(content, packing='raw'):
 
 class Writer:
     def __init__(self, packing='raw', hints=False):
-        self.out, self.packing, self.hints, self.content, self.seg = b'', packing, hints, b'', None
+        self.out, self.packing, self.hints, self.content, self.seg = b'', packing, hints, bytearray(), None
 
     def begin(self, m=()):
         tree = [d if is_map(d) else Map([('name', d), ('parent', i - 1 if i else None), ('state', 'open')])
@@ -276,9 +276,10 @@ class Writer:
 
     def flush(self, _=None):
         if self.content:
-            truth = self.seg.content(self.content)[1]
-            self.out += (mark('hint', truth) if self.hints else b'') + frame(self.content, self.packing)
-            self.content = b''
+            content = bytes(self.content)
+            truth = self.seg.content(content)[1]
+            self.out += (mark('hint', truth) if self.hints else b'') + frame(content, self.packing)
+            self.content = bytearray() # appending to bytes would copy them all each time
 
     def end(self, m=()):
         if not self.seg:
