@@ -197,6 +197,22 @@ static void descriptors_may_cross(void)
 	close(a[0]), close(b[0]);
 }
 
+#define SIGNALS "signals" /* argv[1]: be the child that says which of its signals are not as at a login */
+
+static int say_signals(void)
+{
+	sigset_t blocked;
+	sigprocmask(SIG_SETMASK, NULL, &blocked);
+	for (int sig = 1; sig <= SIGRTMAX; sig++) {
+		struct sigaction as;
+		if (sigaction(sig, NULL, &as) < 0)
+			continue; /* glibc's own: whoever started the tests may have left them ignored */
+		if (as.sa_handler == SIG_IGN || sigismember(&blocked, sig))
+			printf("%d%s%s\n", sig, as.sa_handler == SIG_IGN ? " ignored" : "", sigismember(&blocked, sig) ? " blocked" : "");
+	}
+	return 0;
+}
+
 static void signals_are_default_and_unblocked(void)
 {
 	sigset_t set, old;
@@ -205,8 +221,7 @@ static void signals_are_default_and_unblocked(void)
 	sigprocmask(SIG_BLOCK, &set, &old);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	CHECK(run_env(ARGV((char *)"cat", (char *)"/proc/self/status"), NULL, -1) == 0);
-	CHECK(strstr((char *)said.p, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\nSigCgt:\t0000000000000000\n"));
+	CHECK(run_env(ARGV((char *)"/proc/self/exe", (char *)SIGNALS), NULL, -1) == 0 && says(""));
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
 	sigset_t now;
@@ -298,8 +313,10 @@ static void no_descriptor_is_left_open(void)
 	close(after);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc == 2 && strcmp(argv[1], SIGNALS) == 0)
+		return say_signals();
 	RUN(runs_and_tells_how_it_ended);
 	RUN(looks_without_reaping);
 	RUN(says_why_it_cannot_start);
