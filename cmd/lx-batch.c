@@ -152,7 +152,7 @@ static int close_batch(struct lx_err *e)
 {
 	r.batches += r.open.items != 0;
 	r.open = (struct sums){ 0 };
-	return lx_writer_flush(&r.stage.out, e);
+	return lx_writer_close(&r.stage.out, e);
 }
 
 static bool fits(const struct sums *s, uint64_t bytes, uint64_t cost)
@@ -252,10 +252,10 @@ static int wait_input(struct lx_err *e)
 		uint64_t now = lx_io_now_ns();
 		if (now >= r.until_ns || lx_sig_stop())
 			break;
-		if (lx_io_wait(lx_stage_fd(&r.stage), (int)((r.until_ns - now + MS - 1) / MS), e) < 0)
+		if (lx_writer_send(&r.stage.out, e) < 0 || lx_io_wait(lx_stage_fd(&r.stage), (int)((r.until_ns - now + MS - 1) / MS), e) < 0)
 			return -1;
 	}
-	if ((r.stage.out.records || is_waiting()) && !lx_io_ready(lx_stage_fd(&r.stage)) && close_buckets(e) < 0)
+	if ((lx_writer_waits(&r.stage.out) || is_waiting()) && !lx_io_ready(lx_stage_fd(&r.stage)) && close_buckets(e) < 0)
 		return -1;
 	return lx_stage_wait(&r.stage, e);
 }

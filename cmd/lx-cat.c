@@ -130,7 +130,12 @@ static int copy_records(struct lx_err *e)
 	while ((got = lx_reader_rec(c.in, &r, e)) > 0)
 		if (lx_writer_add_ref(&c.stage.out, &r, e) < 0)
 			return -1;
-	return got < 0 ? -1 : lx_writer_flush(&c.stage.out, e);
+	return got < 0 ? -1 : lx_writer_close(&c.stage.out, e);
+}
+
+static int send(struct lx_err *e)
+{
+	return lx_writer_send(&c.stage.out, e);
 }
 
 static int copy_frame(struct lx_err *e)
@@ -157,7 +162,7 @@ static void copy_give_up(const struct lx_err *why)
 	lx_stage_abort(&c.stage, why);
 }
 
-static const struct mode copying = { copy_begin, copy_frame, no_hint, copy_end, copy_run, none, copy_give_up };
+static const struct mode copying = { copy_begin, copy_frame, no_hint, copy_end, copy_run, send, copy_give_up };
 
 /* ---- parts ---- */
 
@@ -221,7 +226,7 @@ static void part_give_up(const struct lx_err *why)
 	lx_outfile_discard(&c.file);
 }
 
-static const struct mode cutting = { part_begin, part_frame, no_hint, copy_end, part_run, none, part_give_up };
+static const struct mode cutting = { part_begin, part_frame, no_hint, copy_end, part_run, send, part_give_up };
 
 /* ---- JSON ---- */
 

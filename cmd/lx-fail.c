@@ -338,7 +338,7 @@ static int emit(const struct lx_rec *r, struct lx_err *e)
 	struct lx_writer *w = &f.stage.out;
 	if (lx_writer_add(w, r, e) < 0)
 		return -1;
-	return lx_writer_full(w) ? lx_writer_flush(w, e) : 0;
+	return lx_writer_full(w) ? lx_writer_close(w, e) : 0;
 }
 
 static int only_record(const struct lx_rec *r, struct lx_err *e)

@@ -265,7 +265,11 @@ static int run_job(const struct lx_settled *s, struct lx_span input, struct lx_e
 		struct pollfd p[5] = { { .fd = lx_sig_fd(), .events = POLLIN } };
 		int n = 1 + lx_job_fds(&x.job, p + 1, false);
 		uint64_t now = lx_io_now_ns(), at = x.job.deadline_ns;
-		poll(p, (nfds_t)n, !at ? -1 : at <= now ? 0 : (int)((at - now) / 1000000u + 1));
+		if (poll(p, (nfds_t)n, 0) == 0) {
+			if (lx_writer_flush(&x.stage.out, e) < 0)
+				return -1;
+			poll(p, (nfds_t)n, !at ? -1 : at <= now ? 0 : (int)((at - now) / 1000000u + 1));
+		}
 		lx_sig_ack();
 		if (lx_sig_stop())
 			return lx_err_set(e, LX_SYSTEM, "stopped by a signal");

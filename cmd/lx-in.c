@@ -84,10 +84,10 @@ static int add(struct lx_buf *b, const struct lx_rec *r, struct lx_err *e)
 	if (b->len < LX_FRAME_TARGET) {
 		if (lx_writer_add(w, r, e) < 0)
 			return -1;
-		return lx_writer_full(w) ? lx_writer_flush(w, e) : 0;
+		return lx_writer_full(w) ? lx_writer_close(w, e) : 0;
 	}
 	/* A large one goes out from where it lies. */
-	return lx_writer_add_ref(w, r, e) < 0 ? -1 : lx_writer_flush(w, e);
+	return lx_writer_add_ref(w, r, e) < 0 ? -1 : lx_writer_close(w, e);
 }
 
 static struct lx_id next_id(void)
@@ -130,14 +130,11 @@ static int put_item(struct lx_span fields, struct lx_span key, struct lx_err *e)
 {
 	struct lx_id id = next_id();
 	struct lx_rec r;
-	size_t used;
 	s.why.code = LX_OK; /* clearing all of it would cost as much as the item */
-	lx_buf_clear(&s.record);
-	lx_rec_item(&s.record, 0, &id, fields, key);
-	if (lx_buf_check(&s.record, e) < 0)
-		return -1;
-	if (lx_rec_parse(s.record.p, s.record.len, &common.limits, &r, &used, &s.why) == 0)
+	if (lx_rec_made(&s.record, 0, &id, fields, key, &common.limits, &r, &s.why) == 0)
 		return add(&s.record, &r, e);
+	if (s.why.code != LX_DATA)
+		return lx_err_set(e, s.why.code, "%s", s.why.msg);
 	return put_failed(strstr(s.why.msg, "(--max") ? "oversize" : "bad-json", s.why.msg, (struct lx_span){ 0 }, key, e);
 }
 
@@ -228,7 +225,7 @@ static int on_text(struct lx_span line, struct lx_span key, struct lx_err *e)
 static int put_object(struct lx_span fields, struct lx_span key, struct lx_err *e)
 {
 	struct lx_span own_key = { 0 };
-	if (!plain && lx_item_read(&s.text, fields, &fields, &own_key, e) < 0)
+	if (s.json.has_member && lx_item_read(&s.text, fields, &fields, &own_key, e) < 0)
 		return -1;
 	key = own_key.p ? own_key : key;
 	if (!key_field)
@@ -504,7 +501,7 @@ static int open_output(struct lx_err *e)
 	common.unstarted = false;
 	common.unstarted = false;
 	st->out.level = common.level;
-	s.json = (struct lx_json){ .tags = !plain, .max_depth = common.limits.depth - 1 };
+	s.json = (struct lx_json){ .tags = !plain, .member = plain ? NULL : "lx", .max_depth = common.limits.depth - 1 };
 	return 0;
 }
 

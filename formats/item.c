@@ -96,7 +96,7 @@ static void pack_lx(struct lx_buf *b, const struct lx_plan *p, const struct lx_r
 		lx_pack_cstr(b, p->domains[r->domain].name);
 	}
 	lx_pack_cstr(b, "id");
-	lx_buf_span(b, r->id_raw);
+	lx_pack_id(b, &r->id);
 	if (r->key.p) {
 		lx_pack_cstr(b, "key");
 		lx_buf_span(b, r->key);

@@ -39,8 +39,10 @@ struct lx_json {
 	bool tags;          /* turn {"$bin":...} and the like back into what they stand for */
 	unsigned max_depth; /* nested containers of the value; a scalar is depth 0. At most LX_JSON_DEPTH_MAX */
 	uint64_t line;      /* number of the text's first line, for messages; 0 counts as 1 */
-	/* set by a failed lx_json_scan */
-	size_t at;          /* byte offset in the text */
+	const char *member; /* a name to look out for; may be NULL */
+	/* set by lx_json_scan */
+	bool has_member;    /* the text is an object that may have this member; false: it has not */
+	size_t at;          /* of an error: byte offset in the text */
 	/* scratch */
 	struct lx_buf keys, seen, text;
 };

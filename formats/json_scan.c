@@ -156,8 +156,24 @@ static int string(struct scan *s)
 
 /* ---- scalars ---- */
 
+/* Most numbers are a few digits: false for all others, and nothing is done. */
+static bool short_integer(struct scan *s)
+{
+	const uint8_t *p = s->p;
+	uint64_t v = 0;
+	for (unsigned d; p < s->end && p - s->p < 18 && (d = *p - '0') <= 9; p++)
+		v = v * 10 + d;
+	if (p == s->p || p == s->end || (*p >= '0' && *p <= '9') || *p == '.' || (*p | 0x20) == 'e' || (*s->p == '0' && p - s->p > 1))
+		return false;
+	lx_pack_uint(s->out, v);
+	s->p = p;
+	return true;
+}
+
 static int number(struct scan *s)
 {
+	if (short_integer(s))
+		return 0;
 	struct json_num n;
 	const uint8_t *bad, *behind = json_number(s->p, s->end, &n, &bad, &s->j->text);
 	if (!behind)
@@ -327,6 +343,8 @@ static int member_key(struct scan *s)
 	k.len = v.len;
 	k.off = s->out->len - v.len;
 	k.sig = json_key_sig(v.p, v.len);
+	if (s->nesting == 1 && s->j->member && lx_span_eq(v, lx_span_str(s->j->member)))
+		s->j->has_member = true;
 	lx_buf_add(&s->j->keys, &k, sizeof(k));
 	space(s);
 	if (s->p == s->end || *s->p != ':')
@@ -356,8 +374,11 @@ static int object_end(struct scan *s, size_t head, size_t first_key, size_t last
 	size_t n = s->j->keys.len / sizeof(*k) - first_key, twice;
 	if (s->j->tags && n == 1) {
 		enum json_tag tag = json_tag((struct lx_span){ s->out->p + k->off, k->len });
-		if (tag != JSON_NO_TAG)
+		if (tag != JSON_NO_TAG) {
+			if (s->nesting == 1)
+				s->j->has_member = true; /* of a tagged map: not looked at */
 			return untag(s, tag, head, last_value, s->start + k->at);
+		}
 	}
 	twice = n > 1 ? json_key_twice(s->out->p, k, n, &s->j->seen) : n;
 	if (twice < n)
@@ -473,6 +494,7 @@ int lx_json_scan(struct lx_json *j, struct lx_span text, struct lx_buf *out, str
 	};
 	size_t before = out->len;
 	lx_buf_clear(&j->keys);
+	j->has_member = false;
 	int rc = whole(&s);
 	if (lx_buf_check(out, e) < 0 || lx_buf_check(&j->text, e) < 0 || lx_buf_check(&j->keys, e) < 0 ||
 	    lx_buf_check(&j->seen, e) < 0)

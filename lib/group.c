@@ -1034,7 +1034,7 @@ int lx_group_child(struct lx_group *g, struct lx_rec *child, struct lx_err *e)
 	child->outcome = LX_PRESENT;
 	child->domain = (uint32_t)g->conf.domain;
 	child->count = 0;
-	child->raw = child->id_raw = child->cause = child->key = (struct lx_span){ 0 };
+	child->raw = child->cause = child->key = (struct lx_span){ 0 };
 	child->fields = body;
 	child->id.n = g->id_len + 1;
 	memcpy(child->id.ord, g->now.e->ord, g->id_len * sizeof(child->id.ord[0]));

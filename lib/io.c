@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define STREAM_PIPE (256 << 10) /* two frames: one is read while the next is written */
+
 int lx_io_std(struct lx_err *e)
 {
 	for (int fd = 0; fd <= 2; fd++) {
@@ -194,6 +196,13 @@ int lx_io_pipe(int fd[2], struct lx_err *e)
 		return lx_err_sys(e, "pipe");
 	(void)fcntl(fd[1], F_SETPIPE_SZ, 1 << 20);
 	return 0;
+}
+
+void lx_io_widen(int fd)
+{
+	int room = fcntl(fd, F_GETPIPE_SZ);
+	if (room >= 0 && room < STREAM_PIPE)
+		(void)fcntl(fd, F_SETPIPE_SZ, STREAM_PIPE);
 }
 
 bool lx_io_is_file(int fd)

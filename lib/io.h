@@ -50,6 +50,9 @@ bool lx_io_ready(int fd);
 /* A pipe, close-on-exec, asked to hold 1 MiB (a refusal is no error). */
 int lx_io_pipe(int fd[2], struct lx_err *e);
 
+/* A stream's pipe, asked to hold 256 KiB at least: the usual 64 KiB do not take one frame. No other descriptor is touched. */
+void lx_io_widen(int fd);
+
 bool lx_io_is_file(int fd);     /* a regular file: bytes rest there */
 bool lx_io_is_terminal(int fd);
 

@@ -58,6 +58,7 @@ struct lx_reader {
 struct lx_reader *lx_reader_new(int fd, const char *name, const struct lx_limits *l, struct lx_err *e)
 {
 	struct lx_reader *r = calloc(1, sizeof(*r));
+	lx_io_widen(fd);
 	if (r) {
 		r->fd = fd;
 		r->limits = *l;

@@ -123,14 +123,33 @@ struct parse {
 	struct lx_err *e;
 };
 
+static int too_deep(const struct lx_limits *l, struct lx_err *e)
+{
+	return lx_err_set(e, LX_DATA, "nesting over %u (--max-depth)", l->depth);
+}
+
+static int too_long(const struct lx_limits *l, struct lx_err *e)
+{
+	return lx_err_set(e, LX_DATA, "over %llu bytes (--max-record)", ULL(l->record));
+}
+
+static int check_fields(uint32_t n, const struct lx_limits *l, struct lx_err *e)
+{
+	if (l->depth < 2)
+		return too_deep(l, e);
+	if (n > l->fields)
+		return lx_err_set(e, LX_DATA, "%u fields, over %u (--max-fields)", n, l->fields);
+	return 0;
+}
+
 static int walk_failed(const struct parse *p, enum lx_walk w)
 {
 	if (w == LX_WALK_DEPTH)
-		return lx_err_set(p->e, LX_DATA, "nesting over %u (--max-depth)", p->l->depth);
+		return too_deep(p->l, p->e);
 	if (w == LX_WALK_RESERVED)
 		return bad(p->e, "byte c1, which msgpack never uses");
 	if (p->cut)
-		return lx_err_set(p->e, LX_DATA, "over %llu bytes (--max-record)", ULL(p->l->record));
+		return too_long(p->l, p->e);
 	return bad(p->e, "its frame ends before it does");
 }
 
@@ -200,10 +219,8 @@ static int take_fields(struct parse *p, struct lx_span *fields)
 		return -1;
 	if (v.type != LX_MAP)
 		return bad(p->e, "fields are not a map");
-	if (p->l->depth < 2)
-		return walk_failed(p, LX_WALK_DEPTH);
-	if (v.n > p->l->fields)
-		return lx_err_set(p->e, LX_DATA, "%u fields, over %u (--max-fields)", v.n, p->l->fields);
+	if (check_fields(v.n, p->l, p->e) < 0)
+		return -1;
 	for (uint32_t i = step_over(p, v.n); i < v.n; i += 1 + step_over(p, v.n - i - 1))
 		if (take_field(p) < 0)
 			return -1;
@@ -274,10 +291,8 @@ static int take_head(struct parse *p, struct lx_rec *r, uint32_t *n)
 		return bad(p->e, "the domain is not an index");
 	r->kind = (enum lx_kind)kind;
 	r->domain = (uint32_t)domain;
-	r->id_raw.p = p->c.p;
 	if (lx_id_read(&p->c, p->l->id_len, &r->id) < 0)
 		return lx_err_set(p->e, LX_DATA, "the id is not an array of 1 to %u ordinals (--max-id)", p->l->id_len);
-	r->id_raw.len = (size_t)(p->c.p - r->id_raw.p);
 	*n = v.n;
 	return 0;
 }
@@ -314,6 +329,33 @@ void lx_rec_item(struct lx_buf *b, uint32_t domain, const struct lx_id *id, stru
 	lx_buf_span(b, fields);
 	if (id->n == 1)
 		lx_buf_span(b, key);
+}
+
+int lx_rec_made(struct lx_buf *b, uint32_t domain, const struct lx_id *id, struct lx_span fields, struct lx_span key,
+                const struct lx_limits *l, struct lx_rec *r, struct lx_err *e)
+{
+	struct lx_cur c = lx_cur(fields);
+	struct lx_val v;
+	lx_buf_clear(b);
+	lx_rec_item_head(b, domain, id);
+	size_t head = b->len;
+	lx_buf_span(b, fields);
+	lx_buf_span(b, key);
+	if (lx_buf_check(b, e) < 0)
+		return -1;
+	if (b->len > l->record)
+		return too_long(l, e);
+	if (lx_val_read(&c, &v) < 0 || check_fields(v.n, l, e) < 0)
+		return -1;
+	*r = (struct lx_rec){
+		.kind = LX_ITEM,
+		.domain = domain,
+		.id = *id,
+		.raw = lx_buf_view(b),
+		.fields = { b->p + head, fields.len },
+		.key = { key.p ? b->p + head + fields.len : NULL, key.len },
+	};
+	return 0;
 }
 
 static void span_or_nil(struct lx_buf *b, struct lx_span s)

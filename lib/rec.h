@@ -41,7 +41,6 @@ struct lx_rec {
 	struct lx_id id;         /* for a close, the parent's */
 	uint64_t count;          /* close: number of children */
 	struct lx_span raw;      /* the whole record */
-	struct lx_span id_raw;   /* its id */
 	struct lx_span fields;   /* the map; p == NULL when nil or a close */
 	struct lx_span cause;    /* the map; p == NULL when nil or present */
 	struct lx_span key;      /* root items: any one value; else p == NULL */
@@ -74,6 +73,10 @@ void lx_id_text(const struct lx_id *id, char *out, size_t size); /* "12.0.3"; 34
 void lx_rec_item(struct lx_buf *b, uint32_t domain, const struct lx_id *id, struct lx_span fields, struct lx_span key);
 /* The same in two steps, for a fields map that is written straight behind: head, the map, then the key for a root. */
 void lx_rec_item_head(struct lx_buf *b, uint32_t domain, const struct lx_id *id);
+/* An item alone in b, and the record as lx_rec_parse would give it, without the walk: for fields and a key that the
+ * caller has just made, one whole value each and no deeper than l allows. -1: LX_DATA, the same causes as there. */
+int lx_rec_made(struct lx_buf *b, uint32_t domain, const struct lx_id *id, struct lx_span fields, struct lx_span key,
+                const struct lx_limits *l, struct lx_rec *r, struct lx_err *e);
 void lx_rec_gone(struct lx_buf *b, uint32_t domain, const struct lx_id *id, enum lx_outcome o,
                  struct lx_span cause, struct lx_span fields, struct lx_span key);
 void lx_rec_close(struct lx_buf *b, uint32_t domain, const struct lx_id *parent, uint64_t count,

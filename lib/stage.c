@@ -131,7 +131,7 @@ static int pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
 		return lx_writer_add_ref(&s->out, r, e);
 	if (lx_writer_add(&s->out, r, e) < 0)
 		return -1;
-	return frame_is_full(s) ? lx_writer_flush(&s->out, e) : 0;
+	return frame_is_full(s) ? lx_writer_close(&s->out, e) : 0;
 }
 
 enum pass { BARRED, ANSWER, EMIT };
@@ -153,7 +153,7 @@ static int pass_buf(struct lx_stage *s, struct lx_buf *b, enum pass what, struct
 	int rc = s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
 	lx_buf_clear(b);
 	if (rc == 0 && frame_is_full(s))
-		rc = lx_writer_flush(&s->out, e);
+		rc = lx_writer_close(&s->out, e);
 	return rc;
 }
 
@@ -263,7 +263,7 @@ enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err
 		enum lx_step st = LX_STEP_MORE;
 		if (s->in_frame)
 			return in_frame(s, rec, e);
-		if (s->frame_due && lx_writer_flush(&s->out, e) < 0)
+		if (s->frame_due && lx_writer_close(&s->out, e) < 0)
 			return LX_STEP_ERROR;
 		s->frame_due = false;
 		if (s->checked || s->state == AT_EOF)
@@ -311,7 +311,7 @@ int lx_stage_fill(struct lx_stage *s, struct lx_err *e)
 
 int lx_stage_wait(struct lx_stage *s, struct lx_err *e)
 {
-	if (s->conf.out >= 0 && s->out.records && !lx_io_ready(s->conf.in) && lx_writer_flush(&s->out, e) < 0)
+	if (s->conf.out >= 0 && lx_writer_waits(&s->out) && !lx_io_ready(s->conf.in) && lx_writer_flush(&s->out, e) < 0)
 		return -1;
 	if (lx_sig_stop())
 		return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
@@ -352,7 +352,7 @@ int lx_stage_emit_item(struct lx_stage *s, uint32_t domain, struct lx_buf *head,
 	lx_buf_clear(head);
 	/* A large payload was not copied: it leaves before its memory is used again. */
 	if (rc == 0 && (payload.len >= LX_WRITER_REF_MIN || lx_writer_full(&s->out)))
-		rc = lx_writer_flush(&s->out, e);
+		rc = lx_writer_close(&s->out, e);
 	return rc;
 }
 

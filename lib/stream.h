@@ -137,7 +137,16 @@ static inline bool lx_writer_full(const struct lx_writer *w)
 {
 	return w->bytes >= LX_FRAME_TARGET;
 }
-/* Close the open frame and write it; nothing when it is empty. */
+/* Whether there is anything to flush. */
+static inline bool lx_writer_waits(const struct lx_writer *w)
+{
+	return w->records || w->out.len;
+}
+/* Close the open frame; nothing when it is empty. Small closed frames wait in `out` and are written together. */
+int lx_writer_close(struct lx_writer *w, struct lx_err *e);
+/* Write what is closed: to be called before any wait. */
+int lx_writer_send(struct lx_writer *w, struct lx_err *e);
+/* Both. */
 int lx_writer_flush(struct lx_writer *w, struct lx_err *e);
 /* Write the reader's frame at hand unopened (only when it has a hint, from which it is counted). */
 int lx_writer_forward(struct lx_writer *w, struct lx_reader *r, struct lx_err *e);

@@ -114,22 +114,37 @@ enum lx_walk lx_val_walk(const uint8_t *p, size_t n, unsigned max_depth, size_t 
 			left--;
 			if (p == end)
 				return LX_WALK_SHORT;
-			size_t quick = lx_val_quick(p, (size_t)(end - p));
-			if (quick) {
+			/* The usual ones by branches: a predicted branch does not wait for the byte, a table does. */
+			uint8_t c = *p;
+			if (c <= 0x7f || c >= 0xe0) {
+				p++;
+				continue;
+			}
+			size_t quick = (c & 0xe0) == 0xa0 ? 1u + (c & 31) : lx_val_quick(p, (size_t)(end - p));
+			if (quick && quick <= (size_t)(end - p)) {
 				p += quick;
 				continue;
 			}
-			struct head h;
-			enum lx_walk w = read_head(p, (size_t)(end - p), &h);
-			if (w != LX_WALK_OK)
-				return w;
-			p += h.size + h.body;
-			if (h.type != LX_ARRAY && h.type != LX_MAP)
-				continue;
+			uint64_t items;
+			if (c <= 0x9f) {
+				items = c <= 0x8f ? 2u * (c & 15) : c & 15;
+				if (items > (size_t)(end - p) - 1)
+					return LX_WALK_SHORT;
+				p++;
+			} else {
+				struct head h;
+				enum lx_walk w = read_head(p, (size_t)(end - p), &h);
+				if (w != LX_WALK_OK)
+					return w;
+				p += h.size + h.body;
+				if (h.type != LX_ARRAY && h.type != LX_MAP)
+					continue;
+				items = h.items;
+			}
 			if (depth == max_depth)
 				return LX_WALK_DEPTH;
 			local[depth++] = left;
-			left = h.items;
+			left = items;
 		}
 		if (!depth)
 			break;
@@ -353,9 +368,13 @@ void lx_pack_bool(struct lx_buf *b, bool v)
 		PACK(false);
 }
 
+/* Of one byte are most of the small ones: those do not go through a packer. */
 void lx_pack_uint(struct lx_buf *b, uint64_t v)
 {
-	PACK(uint64, v);
+	if (v <= 0x7f)
+		lx_buf_byte(b, (uint8_t)v);
+	else
+		PACK(uint64, v);
 }
 
 void lx_pack_int(struct lx_buf *b, int64_t v)
@@ -385,7 +404,10 @@ void lx_pack_map(struct lx_buf *b, uint32_t n)
 
 void lx_pack_str_head(struct lx_buf *b, size_t n)
 {
-	PACK(str, n);
+	if (n <= 31)
+		lx_buf_byte(b, (uint8_t)(0xa0 | n));
+	else
+		PACK(str, n);
 }
 
 void lx_pack_bin_head(struct lx_buf *b, size_t n)
@@ -395,8 +417,16 @@ void lx_pack_bin_head(struct lx_buf *b, size_t n)
 
 void lx_pack_str(struct lx_buf *b, struct lx_span s)
 {
-	lx_pack_str_head(b, s.len);
-	lx_buf_span(b, s);
+	uint8_t *to = lx_buf_room(b, s.len + 5);
+	if (!to || s.len > 31) {
+		lx_pack_str_head(b, s.len);
+		lx_buf_span(b, s);
+		return;
+	}
+	to[0] = (uint8_t)(0xa0 | s.len);
+	for (size_t i = 0; i < s.len; i++)
+		to[1 + i] = s.p[i];
+	b->len += 1 + s.len;
 }
 
 void lx_pack_bin(struct lx_buf *b, struct lx_span s)

@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-#define HINT_MIN 4096u /* content bytes: below, a hint saves nobody anything */
+#define HINT_MIN 4096u        /* content bytes: below, a hint saves nobody anything */
+#define SEND_MIN (64u << 10) /* encoded bytes: closed frames wait for so many, or for lx_writer_send; a pipe's usual room */
 
 /* A part of the open frame: `len` bytes at ref, or at offset `off` of the frame buffer. */
 struct lx_piece {
@@ -23,6 +24,7 @@ int lx_writer_init(struct lx_writer *w, int fd, const struct lx_limits *l, struc
 	w->level = 1;
 	if (fd >= 0 && lx_io_is_terminal(fd))
 		return lx_err_set(e, LX_USAGE, "records are not written to a terminal: redirect the output, or add | lx-cat --json");
+	lx_io_widen(fd);
 	w->codec = lx_codec_new(e);
 	w->in_frame = calloc(1, sizeof(*w->in_frame));
 	if (!w->codec || !w->in_frame) {
@@ -47,7 +49,7 @@ void lx_writer_release(struct lx_writer *w)
 /* ---- the way out ---- */
 
 /* Send what is encoded, unless the owner does the sending. */
-static int send_out(struct lx_writer *w, struct lx_err *e)
+int lx_writer_send(struct lx_writer *w, struct lx_err *e)
 {
 	if (lx_buf_check(&w->out, e) < 0)
 		return -1;
@@ -58,10 +60,22 @@ static int send_out(struct lx_writer *w, struct lx_err *e)
 	return rc;
 }
 
-/* The same with bytes from elsewhere behind it. */
-static int send_with(struct lx_writer *w, struct lx_span bytes, struct lx_err *e)
+/* A frame has been closed: many small ones go out together. */
+static int sent_enough(struct lx_writer *w, struct lx_err *e)
 {
-	if (w->fd < 0) {
+	return w->out.len >= SEND_MIN ? lx_writer_send(w, e) : lx_buf_check(&w->out, e);
+}
+
+/* Whether a frame of n bytes more is still too little to send. */
+static bool waits(const struct lx_writer *w, size_t n)
+{
+	return w->fd < 0 || w->out.len + n < SEND_MIN;
+}
+
+/* An encoded frame from elsewhere. */
+static int send_frame(struct lx_writer *w, struct lx_span bytes, struct lx_err *e)
+{
+	if (waits(w, bytes.len)) {
 		lx_buf_span(&w->out, bytes);
 		return lx_buf_check(&w->out, e);
 	}
@@ -79,7 +93,7 @@ static int send_mark(struct lx_writer *w, enum lx_mark m, struct lx_buf *map, st
 		rc = lx_err_set(e, LX_DATA, "a mark of %zu bytes, over %u", map->len, LX_MARK_MAX);
 	if (rc == 0) {
 		lx_mark_encode(&w->out, m, lx_buf_view(map));
-		rc = send_out(w, e);
+		rc = lx_writer_send(w, e);
 	}
 	lx_buf_free(map);
 	return rc;
@@ -88,7 +102,7 @@ static int send_mark(struct lx_writer *w, enum lx_mark m, struct lx_buf *map, st
 int lx_writer_begin(struct lx_writer *w, const struct lx_plan *p, struct lx_err *e)
 {
 	struct lx_buf map = { 0 };
-	if (lx_writer_flush(w, e) < 0)
+	if (lx_writer_close(w, e) < 0)
 		return -1;
 	w->packing = p->packing;
 	w->n_domains = p->n_domains;
@@ -182,7 +196,7 @@ static int make_room(struct lx_writer *w, size_t len, struct lx_err *e)
 	if (len > w->limits.frame)
 		return lx_err_set(e, LX_DATA, "a record of %zu bytes, over a frame's %llu (--max-frame)", len,
 		                  (unsigned long long)w->limits.frame);
-	return w->bytes + len > w->limits.frame ? lx_writer_flush(w, e) : 0;
+	return w->bytes + len > w->limits.frame ? lx_writer_close(w, e) : 0;
 }
 
 static int add(struct lx_writer *w, const struct lx_rec *r, bool ref, struct lx_err *e)
@@ -277,17 +291,17 @@ static int write_frame(struct lx_writer *w, struct lx_err *e)
 		encode_frame_hint(&w->out, w->in_frame, w->n_domains, w->wide);
 	if (lx_buf_check(&w->out, e) < 0)
 		return -1;
-	if (w->fd >= 0 && w->packing != LX_ZSTD) {
+	if (w->packing != LX_ZSTD && !waits(w, w->bytes)) {
 		int rc = lx_frame_writev(w->codec, w->packing, w->fd, lx_buf_view(&w->out), w->iov, (int)w->n_pieces, e);
 		lx_buf_clear(&w->out);
 		return rc;
 	}
 	if (lx_frame_encode(w->codec, w->packing, w->level, w->iov, (int)w->n_pieces, &w->out, e) < 0)
 		return -1;
-	return send_out(w, e);
+	return sent_enough(w, e);
 }
 
-int lx_writer_flush(struct lx_writer *w, struct lx_err *e)
+int lx_writer_close(struct lx_writer *w, struct lx_err *e)
 {
 	if (!w->records)
 		return 0;
@@ -303,6 +317,11 @@ int lx_writer_flush(struct lx_writer *w, struct lx_err *e)
 	return rc;
 }
 
+int lx_writer_flush(struct lx_writer *w, struct lx_err *e)
+{
+	return lx_writer_close(w, e) < 0 ? -1 : lx_writer_send(w, e);
+}
+
 /* ---- frames and marks that are not made of records ---- */
 
 /* Whether an encoded frame of the reader can go out as it is. */
@@ -316,19 +335,19 @@ int lx_writer_forward(struct lx_writer *w, struct lx_reader *r, struct lx_err *e
 	struct lx_span bytes, content;
 	const struct lx_scan *s;
 	const struct lx_hint *h = lx_reader_hint(r);
-	if (lx_writer_flush(w, e) < 0)
+	if (lx_writer_close(w, e) < 0)
 		return -1;
 	lx_counts_add(&w->counts, &h->counts);
 	encode_frame_hint(&w->out, &h->counts, w->n_domains, h->wide);
 	s = lx_reader_frame(r, &bytes);
 	if (fits_packing(w, s))
-		return send_with(w, bytes, e);
+		return send_frame(w, bytes, e);
 	if (lx_reader_open_frame(r, &content, e) < 0)
 		return -1;
 	struct iovec v = { (void *)content.p, content.len };
 	if (lx_frame_encode(w->codec, w->packing, w->level, &v, 1, &w->out, e) < 0)
 		return -1;
-	return send_out(w, e);
+	return sent_enough(w, e);
 }
 
 int lx_writer_hint(struct lx_writer *w, struct lx_span bars, struct lx_err *e)
@@ -345,7 +364,7 @@ int lx_writer_hint(struct lx_writer *w, struct lx_span bars, struct lx_err *e)
 int lx_writer_end(struct lx_writer *w, uint64_t parts, struct lx_err *e)
 {
 	struct lx_buf map = { 0 };
-	if (lx_writer_flush(w, e) < 0)
+	if (lx_writer_close(w, e) < 0)
 		return -1;
 	lx_pack_map(&map, 1 + (parts != 0));
 	lx_pack_cstr(&map, "counts");
@@ -366,7 +385,7 @@ int lx_writer_end(struct lx_writer *w, uint64_t parts, struct lx_err *e)
 int lx_writer_abort(struct lx_writer *w, int code, const char *stage, const char *message, struct lx_err *e)
 {
 	struct lx_buf map = { 0 };
-	if (lx_writer_flush(w, e) < 0)
+	if (lx_writer_close(w, e) < 0)
 		return -1;
 	lx_pack_map(&map, 3);
 	lx_pack_cstr(&map, "code");

@@ -702,8 +702,31 @@ static void parts_of_an_object(void)
 	                 lx_span_str("\"a\\n\"{\"$str\":\"/wA=\"}{\"$bin\":\"eA==\"}2.0{\"$float\":\"nan\"}")));
 }
 
+static void looks_out_for_a_member(void)
+{
+	static const struct {
+		const char *text;
+		bool has;
+	} t[] = {
+		{ "{\"lx\":1}", true },         { "{\"a\":1,\"l\\u0078\":2}", true },     { "{\"a\":{\"lx\":1}}", false },
+		{ "[{\"lx\":1}]", false },      { "{\"lxx\":1,\"l\":2,\"b\":\"lx\"}", false }, { "{\"a\":{\"$bin\":\"\"}}", false },
+		{ "{\"$map\":[[\"lx\",1]]}", true }, { "\"lx\"", false },
+	};
+	struct lx_json j = LX_JSON_INIT;
+	j.tags = true;
+	j.member = "lx";
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		CHECK(scan(&j, t[i].text) == 0);
+		if (j.has_member != t[i].has)
+			printf("# %s\n", t[i].text);
+		CHECK(j.has_member == t[i].has);
+	}
+	lx_json_release(&j);
+}
+
 int main(void)
 {
+	RUN(looks_out_for_a_member);
 	tagged.tags = true;
 	RUN(reads);
 	RUN(big_numbers);

@@ -381,8 +381,78 @@ static void shapes_are_refused_with_the_fix(void)
 	lx_plan_free(&p);
 }
 
+/* Small frames wait for each other, but never for a reader that waits for them. */
+static void small_frames_go_out_together(void)
+{
+	struct lx_err e = LX_ERR_INIT;
+	struct lx_writer w;
+	struct lx_plan p;
+	int fd[2];
+	static uint8_t got[1 << 20];
+	plan_of_two(&p);
+	p.packing = LX_RAW;
+	CHECK(lx_io_pipe(fd, &e) == 0 && lx_writer_init(&w, fd[1], &limits, &e) == 0);
+	CHECK(lx_writer_begin(&w, &p, &e) == 0 && !lx_writer_waits(&w));
+	CHECK(read(fd[0], got, sizeof(got)) > 0); /* the mark, at once */
+	put_doc(&w, 0, &e);
+	CHECK(lx_writer_close(&w, &e) == 0 && w.records == 0 && lx_writer_waits(&w) && !lx_io_ready(fd[0]));
+	put_page(&w, 0, 0, 100, &e); /* stays open */
+	CHECK(lx_writer_send(&w, &e) == 0 && w.records == 1);
+	ssize_t one = read(fd[0], got, sizeof(got));
+	CHECK(one > 0 && lx_writer_waits(&w) && !lx_io_ready(fd[0]));
+	CHECK(lx_writer_flush(&w, &e) == 0 && !lx_writer_waits(&w) && read(fd[0], got, sizeof(got)) > 0);
+	/* What is enough to send does not wait. */
+	for (uint64_t i = 1; i < 20 && !lx_io_ready(fd[0]); i++) {
+		put_page(&w, 0, i, 10000, &e);
+		CHECK(lx_writer_close(&w, &e) == 0);
+	}
+	CHECK(lx_io_ready(fd[0]) && read(fd[0], got, sizeof(got)) > 60000 && !lx_writer_waits(&w));
+	lx_writer_release(&w);
+	lx_plan_free(&p);
+	close(fd[0]), close(fd[1]);
+}
+
+/* What lx_rec_made gives is what lx_rec_parse would. */
+static void a_made_record_is_a_parsed_one(void)
+{
+	struct lx_err e = LX_ERR_INIT;
+	struct lx_buf fields = { 0 }, key = { 0 }, b = { 0 };
+	struct lx_limits l = limits;
+	struct lx_id id = { 1, { 300 } };
+	struct lx_rec made, parsed;
+	size_t used;
+	lx_pack_map(&fields, 2);
+	for (int i = 0; i < 2; i++) {
+		lx_pack_cstr(&fields, i ? "a" : "b");
+		lx_pack_uint(&fields, 70000);
+	}
+	lx_pack_cstr(&key, "k");
+	CHECK(lx_rec_made(&b, 0, &id, lx_buf_view(&fields), lx_buf_view(&key), &l, &made, &e) == 0);
+	CHECK(lx_rec_parse(b.p, b.len, &l, &parsed, &used, &e) == 0 && used == b.len);
+	CHECK(made.kind == parsed.kind && made.outcome == parsed.outcome && made.domain == parsed.domain && lx_id_eq(&made.id, &parsed.id));
+	CHECK(made.raw.p == parsed.raw.p && made.raw.len == parsed.raw.len && made.cause.p == NULL);
+	CHECK(made.fields.p == parsed.fields.p && made.fields.len == parsed.fields.len);
+	CHECK(made.key.p == parsed.key.p && made.key.len == parsed.key.len);
+	for (int i = 0; i < 3; i++) { /* over each limit: the same words */
+		struct lx_err a = LX_ERR_INIT, c = LX_ERR_INIT;
+		l = limits;
+		if (i == 0)
+			l.fields = 1;
+		else if (i == 1)
+			l.depth = 1;
+		else
+			l.record = b.len - 1;
+		CHECK(lx_rec_parse(b.p, b.len, &l, &parsed, &used, &a) < 0 && a.code == LX_DATA);
+		CHECK(lx_rec_made(&b, 0, &id, lx_buf_view(&fields), lx_buf_view(&key), &l, &made, &c) < 0 && c.code == LX_DATA);
+		CHECK(strcmp(a.msg, c.msg) == 0);
+	}
+	lx_buf_free(&fields), lx_buf_free(&key), lx_buf_free(&b);
+}
+
 int main(void)
 {
+	RUN(small_frames_go_out_together);
+	RUN(a_made_record_is_a_parsed_one);
 	RUN(what_is_written_is_read);
 	RUN(every_cut_is_truncated);
 	RUN(one_byte_at_a_time_is_the_same);
