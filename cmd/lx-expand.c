@@ -318,7 +318,7 @@ static int send_parent(struct slot *s, struct lx_err *e)
 	for (; n < common.drop.n; n++)
 		edits[n] = (struct lx_edit){ .name = lx_span_str(common.drop.v[n]) };
 	if (x.in_field && !keep && !is_dropped(x.in_field))
-		edits[n++] = (struct lx_edit){ .name = lx_span_str(x.in_field) };
+		edits[n++] = (struct lx_edit){ .name = lx_span_str(x.in_field), .old = s->field };
 	x.expanded++;
 	return n ? lx_stage_put_edit(&x.stage, &s->parent, edits, n, e) : lx_stage_put(&x.stage, &s->parent, e);
 }

@@ -150,24 +150,6 @@ static int refuse(struct why *w, const char *type, const char *fmt, uint64_t ord
 	return lx_err_set(&w->err, LX_DATA, fmt, (unsigned long long)ordinal, what);
 }
 
-/* Whether these bytes surely hold no array and no map. Bytes of strings may look like their heads:
- * then it is not sure. */
-static bool looks_flat(const uint8_t *p, size_t n)
-{
-	const uint64_t ones = 0x0101010101010101u, high = 0x80 * ones;
-	uint64_t found = 0;
-	for (; n >= 8; p += 8, n -= 8) {
-		uint64_t v, a, b;
-		memcpy(&v, p, 8);
-		a = (v & 0xe0 * ones) ^ 0x80 * ones; /* a byte is 0 where 80..9f was */
-		b = (v & 0xfc * ones) ^ 0xdc * ones; /* and where dc..df was */
-		found |= ((a - ones) & ~a) | ((b - ones) & ~b);
-	}
-	for (; n; p++, n--)
-		found |= (*p & 0xe0) == 0x80 || (*p & 0xfc) == 0xdc ? high : 0;
-	return !(found & high);
-}
-
 /* {"ordinal": N, its fields}; a field of its own that is called ordinal gives way. */
 static int add_map(struct lx_rec *child, struct why *w, struct lx_err *e)
 {
@@ -192,7 +174,7 @@ static int add_map(struct lx_rec *child, struct why *w, struct lx_err *e)
 	lx_pack_str(&x.value, ours.name);
 	lx_pack_uint(&x.value, n);
 	lx_buf_add(&x.value, c.p, (size_t)(c.end - c.p));
-	x.flat = x.flat && looks_flat(c.p, (size_t)(c.end - c.p));
+	x.flat = x.flat && child->flat;
 	return lx_buf_check(&x.value, e);
 }
 

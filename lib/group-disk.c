@@ -133,7 +133,7 @@ int lx_group_next_stored(struct lx_group *g, struct lx_cursor *k, struct stored 
 static struct news news_of(const struct cell *c, const uint8_t *body)
 {
 	return (struct news){
-		.what = c->what, .outcome = c->outcome, .judged = c->judged, .cut = c->cut,
+		.what = c->what, .outcome = c->outcome, .judged = c->judged, .cut = c->cut, .flat = c->flat,
 		.number = c->number, .body = { body, c->len },
 	};
 }

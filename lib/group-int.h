@@ -30,6 +30,7 @@ struct news {
 	enum lx_outcome outcome;
 	enum judged judged;    /* WHY */
 	bool cut;              /* child: fields were left out; the body begins with a digest of all of them */
+	bool flat;             /* child: as in struct lx_rec */
 	bool placed;           /* it is stored; what follows from it may still have to be done */
 	uint64_t number;       /* child: ordinal; close: count */
 	struct lx_span body;   /* parent: the record; child: fields or cause; why: cause or message */
@@ -42,14 +43,14 @@ struct news {
 struct cell {
 	uint64_t number;
 	uint32_t len;
-	uint8_t outcome, judged, what, cut;
+	uint8_t outcome, judged, what, cut : 1, flat : 1;
 };
 
 static inline struct cell cell_of(const struct news *n)
 {
 	return (struct cell){
 		.number = n->number, .len = (uint32_t)n->body.len, .outcome = (uint8_t)n->outcome,
-		.judged = (uint8_t)n->judged, .what = (uint8_t)n->what, .cut = n->cut,
+		.judged = (uint8_t)n->judged, .what = (uint8_t)n->what, .cut = n->cut, .flat = n->flat,
 	};
 }
 

@@ -843,6 +843,7 @@ static int read_news(struct lx_group *g, const struct lx_rec *r, struct lx_id *i
 	} else {
 		n->what = CHILD;
 		n->number = lx_id_ordinal(&r->id);
+		n->flat = r->flat;
 		n->body = r->kind == LX_ITEM ? r->fields : r->outcome == LX_DROPPED ? (struct lx_span){ 0 } : r->cause;
 		if (r->kind == LX_ITEM && g->conf.keep)
 			return cut_fields(g, n, err);
@@ -1036,6 +1037,7 @@ int lx_group_child(struct lx_group *g, struct lx_rec *child, struct lx_err *e)
 	child->count = 0;
 	child->raw = child->cause = child->key = (struct lx_span){ 0 };
 	child->fields = body;
+	child->flat = c->flat;
 	child->id.n = g->id_len + 1;
 	memcpy(child->id.ord, g->now.e->ord, g->id_len * sizeof(child->id.ord[0]));
 	child->id.ord[g->id_len] = c->number;

@@ -119,6 +119,7 @@ static int bad(struct lx_err *e, const char *why)
 struct parse {
 	struct lx_cur c;
 	const struct lx_limits *l;
+	bool nested; /* a field is an array or a map */
 	bool cut; /* the bytes were cut at l->record */
 	struct lx_err *e;
 };
@@ -194,6 +195,7 @@ static int take_field(struct parse *p)
 		return -1;
 	if (lx_val_from(name, &v) < 0 || v.type != LX_STR)
 		return bad(p->e, "a field name is not a string");
+	p->nested = p->nested || p->c.p == p->c.end || lx_val_has_items(*p->c.p);
 	return take(p, 2, NULL);
 }
 
@@ -211,7 +213,7 @@ static inline int take_container(struct parse *p, uint8_t fix, struct lx_val *v)
 	return walk_failed(p, lx_val_walk(start, (size_t)(p->c.end - start), p->l->depth, &len));
 }
 
-static int take_fields(struct parse *p, struct lx_span *fields)
+static int take_fields(struct parse *p, struct lx_rec *r)
 {
 	struct lx_val v;
 	const uint8_t *start = p->c.p;
@@ -224,7 +226,8 @@ static int take_fields(struct parse *p, struct lx_span *fields)
 	for (uint32_t i = step_over(p, v.n); i < v.n; i += 1 + step_over(p, v.n - i - 1))
 		if (take_field(p) < 0)
 			return -1;
-	*fields = (struct lx_span){ start, (size_t)(p->c.p - start) };
+	r->fields = (struct lx_span){ start, (size_t)(p->c.p - start) };
+	r->flat = !p->nested;
 	return 0;
 }
 
@@ -272,7 +275,7 @@ static int take_rest(struct parse *p, uint32_t n, struct lx_rec *r)
 	}
 	if (r->kind == LX_GONE && (take_outcome(p, false, &r->outcome) < 0 || take_cause(p, r) < 0))
 		return -1;
-	if ((r->kind == LX_ITEM || !take_nil(p)) && take_fields(p, &r->fields) < 0)
+	if ((r->kind == LX_ITEM || !take_nil(p)) && take_fields(p, r) < 0)
 		return -1;
 	return root ? take(p, 1, &r->key) : 0;
 }
@@ -301,7 +304,7 @@ int lx_rec_parse(const uint8_t *p, size_t n, const struct lx_limits *l, struct l
                  size_t *used, struct lx_err *e)
 {
 	bool cut = n > l->record;
-	struct parse parse = { { p, p + (cut ? (size_t)l->record : n) }, l, cut, e };
+	struct parse parse = { .c = { p, p + (cut ? (size_t)l->record : n) }, .l = l, .cut = cut, .e = e };
 	uint32_t elements = 0;
 	/* All but the 128 bytes of ordinals. */
 	memset(r, 0, offsetof(struct lx_rec, id));
@@ -472,12 +475,20 @@ bool lx_cause_began_at(struct lx_span cause, uint32_t domain, const struct lx_id
 
 /* ---- editing ---- */
 
-static bool is_edited(struct lx_span name, const struct lx_edit *edits, size_t n)
+static const struct lx_edit *edit_of(struct lx_span name, const struct lx_edit *edits, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (lx_span_eq(name, edits[i].name))
-			return true;
-	return false;
+			return &edits[i];
+	return NULL;
+}
+
+static int skip_old(struct lx_cur *c, const struct lx_edit *edit)
+{
+	if (!edit || !edit->old.p || edit->old.p != c->p)
+		return lx_val_skip(c, NULL);
+	c->p += edit->old.len;
+	return 0;
 }
 
 /* How many of the old fields stay. */
@@ -486,8 +497,9 @@ static uint32_t count_kept(struct lx_cur c, uint32_t fields, const struct lx_edi
 	uint32_t kept = 0;
 	struct lx_val k;
 	for (uint32_t i = 0; i < fields && lx_val_read(&c, &k) == 0; i++) {
-		kept += !is_edited(k.s, edits, n);
-		lx_val_skip(&c, NULL);
+		const struct lx_edit *edit = edit_of(k.s, edits, n);
+		kept += !edit;
+		skip_old(&c, edit);
 	}
 	return kept;
 }
@@ -514,9 +526,12 @@ int lx_fields_edit(struct lx_buf *b, struct lx_span fields, const struct lx_edit
 	const uint8_t *from = c.p;
 	for (uint32_t i = 0; i < head.n && n && (small || kept < head.n); i++) {
 		const uint8_t *pair = c.p;
-		if (lx_val_read(&c, &k) < 0 || lx_val_skip(&c, NULL) < 0)
+		if (lx_val_read(&c, &k) < 0)
 			return bad(e, "fields are damaged");
-		if (!is_edited(k.s, edits, n))
+		const struct lx_edit *edit = edit_of(k.s, edits, n);
+		if (skip_old(&c, edit) < 0)
+			return bad(e, "fields are damaged");
+		if (!edit)
 			continue;
 		lx_buf_add(b, from, (size_t)(pair - from));
 		from = c.p;

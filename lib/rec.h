@@ -42,6 +42,7 @@ struct lx_rec {
 	uint64_t count;          /* close: number of children */
 	struct lx_span raw;      /* the whole record */
 	struct lx_span fields;   /* the map; p == NULL when nil or a close */
+	bool flat;               /* the fields hold no array and no map; false: not known */
 	struct lx_span cause;    /* the map; p == NULL when nil or present */
 	struct lx_span key;      /* root items: any one value; else p == NULL */
 };
@@ -108,6 +109,7 @@ bool lx_cause_began_at(struct lx_span cause, uint32_t domain, const struct lx_id
 struct lx_edit {
 	struct lx_span name;  /* field name */
 	struct lx_span value; /* encoded value; p == NULL: only remove the field */
+	struct lx_span old;   /* where the field's value stands in the fields, if the caller knows: it is not walked again */
 };
 /* Append the edited map to b. `fields`.p may be NULL (an empty map). -1 with LX_DATA when the result
  * has more than l->fields fields. */

@@ -415,6 +415,24 @@ void lx_pack_bin_head(struct lx_buf *b, size_t n)
 	PACK(bin, n);
 }
 
+/* At most 32 bytes, by two moves that overlap. */
+static inline void copy_short(uint8_t *to, const uint8_t *from, size_t n)
+{
+	if (n >= 16) {
+		memcpy(to, from, 16);
+		memcpy(to + n - 16, from + n - 16, 16);
+	} else if (n >= 8) {
+		memcpy(to, from, 8);
+		memcpy(to + n - 8, from + n - 8, 8);
+	} else if (n >= 4) {
+		memcpy(to, from, 4);
+		memcpy(to + n - 4, from + n - 4, 4);
+	} else {
+		for (size_t i = 0; i < n; i++)
+			to[i] = from[i];
+	}
+}
+
 void lx_pack_str(struct lx_buf *b, struct lx_span s)
 {
 	uint8_t *to = lx_buf_room(b, s.len + 5);
@@ -423,9 +441,8 @@ void lx_pack_str(struct lx_buf *b, struct lx_span s)
 		lx_buf_span(b, s);
 		return;
 	}
-	to[0] = (uint8_t)(0xa0 | s.len);
-	for (size_t i = 0; i < s.len; i++)
-		to[1 + i] = s.p[i];
+	*to++ = (uint8_t)(0xa0 | s.len);
+	copy_short(to, s.p, s.len);
 	b->len += 1 + s.len;
 }
 

@@ -66,6 +66,12 @@ static inline size_t lx_val_quick(const uint8_t *p, size_t n)
 	return len <= n ? len : 0;
 }
 
+/* Whether a value that begins with this byte is an array or a map. */
+static inline bool lx_val_has_items(uint8_t first)
+{
+	return (first & 0xe0) == 0x80 || (first & 0xfc) == 0xdc;
+}
+
 /* Read the value at the cursor: 0, or -1 at the end or on malformed bytes. After a container the
  * cursor stands at its first element; after anything else, behind it. */
 int lx_val_read(struct lx_cur *c, struct lx_val *v);

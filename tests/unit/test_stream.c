@@ -449,8 +449,47 @@ static void a_made_record_is_a_parsed_one(void)
 	lx_buf_free(&fields), lx_buf_free(&key), lx_buf_free(&b);
 }
 
+static struct lx_span edited(struct lx_buf *b, const struct lx_rec *r, struct lx_span old)
+{
+	struct lx_err e = LX_ERR_INIT;
+	struct lx_edit gone = { .name = lx_span_str("b"), .old = old };
+	lx_buf_clear(b);
+	CHECK(lx_fields_edit(b, r->fields, &gone, 1, &limits, &e) == 0);
+	return lx_buf_view(b);
+}
+
+/* Whether fields are flat, with the odd one first, in the middle or last; and an edit that is told where the old value is. */
+static void nested_fields_are_known(void)
+{
+	struct lx_err e = LX_ERR_INIT;
+	struct lx_id id = { 1, { 7 } };
+	for (int odd = 0; odd < 4; odd++) {
+		struct lx_buf fields = { 0 }, key = { 0 }, b = { 0 }, one = { 0 }, two = { 0 };
+		struct lx_rec made, r;
+		size_t used;
+		lx_pack_map(&fields, 3);
+		for (int i = 0; i < 3; i++) {
+			lx_pack_cstr(&fields, i == 0 ? "a" : i == 1 ? "b" : "c");
+			if (i != odd) {
+				lx_pack_cstr(&fields, "a text of more than thirty-one bytes in all");
+				continue;
+			}
+			lx_pack_array(&fields, 20);
+			for (uint64_t k = 0; k < 20; k++)
+				lx_pack_uint(&fields, k * 100);
+		}
+		lx_pack_nil(&key);
+		CHECK(lx_rec_made(&b, 0, &id, lx_buf_view(&fields), lx_buf_view(&key), &limits, &made, &e) == 0 && !made.flat);
+		CHECK(lx_rec_parse(b.p, b.len, &limits, &r, &used, &e) == 0 && r.flat == (odd == 3));
+		CHECK(lx_span_eq(edited(&one, &r, (struct lx_span){ 0 }), edited(&two, &r, lx_rec_field(&r, "b"))));
+		CHECK(!lx_map_get(lx_buf_view(&two), "b", 1).p && lx_map_get(lx_buf_view(&two), "c", 1).p);
+		lx_buf_free(&fields), lx_buf_free(&key), lx_buf_free(&b), lx_buf_free(&one), lx_buf_free(&two);
+	}
+}
+
 int main(void)
 {
+	RUN(nested_fields_are_known);
 	RUN(small_frames_go_out_together);
 	RUN(a_made_record_is_a_parsed_one);
 	RUN(what_is_written_is_read);
