@@ -485,14 +485,15 @@ static void forgive(struct lx_jobs *js)
 			js->slots[i].job.deadline_ns += away;
 }
 
-/* Sleep until something is to be done. What is in a maker's open frame leaves first. */
+/* Sleep until something is to be done. What a maker has in its open frame leaves first, and a filter's closed frames. */
 static int sleep_until_event(struct lx_jobs *js, struct lx_err *e)
 {
 	int n = fill_poll(js);
 	int ready = poll(js->polled, (nfds_t)n, 0);
-	if ((ready == 0 || js->served_ns - js->flushed_ns > FLUSH_NS) && !js->c->stage->conf.keep_frames) {
+	if (ready == 0 || js->served_ns - js->flushed_ns > FLUSH_NS) {
+		struct lx_writer *w = &js->c->stage->out;
 		js->flushed_ns = js->served_ns;
-		if (lx_writer_flush(&js->c->stage->out, e) < 0)
+		if ((js->c->stage->conf.keep_frames ? lx_writer_send(w, e) : lx_writer_flush(w, e)) < 0)
 			return -1;
 	}
 	forgive(js);

@@ -123,3 +123,22 @@ docs() { lx-in --run r --lines -d doc | lx-expand -d word -s delim:' '; }
 	run jq -c '[.frame, .sound]' out
 	assert_output $'["a\\nb\\n","ab"]\n["c\\nd\\n","cd"]'
 }
+
+@test "pipeline: nothing waits in a stage whose input is still open" {
+	local stage
+	mkfifo feed
+	for stage in "lx-filter 'data!=q'" 'lx-filter -- true' 'lx-filter -j 3 -- true' 'lx-map -o v -- cat' 'lx-map -j 3 -- cat' 'lx-batch -n 1' \
+		'lx-batch -n 64' 'lx-batch -n 1 --linger 1h' 'lx-batch -n 1 -- lx-filter -- true' 'lx-batch -n 2 -j 2 -- lx-map -- cat' \
+		"lx-batch -n 1 -- lx-filter 'data!=q'" 'lx-cat' 'lx-cat --compress zstd' 'lx-fail --id 77' 'lx-filter -d word --not data==x' \
+		"lx-expand -d char -s delim:-" "lx-expand -d char -- echo {data}"; do
+		: >out.lx
+		bg bash -c "lx-in --run r --lines -d doc <feed | lx-expand -d word -s delim:' ' | $stage >out.lx"
+		exec 8>feed
+		printf 'x a b\ny c d\n' >&8
+		came() { lx-cat --json out.lx 2>/dev/null | grep -q '^\[1,1,\[1,2\],'; }
+		wait_for 30 came
+		exec 8>&-
+		wait_for 30 gone "$PID"
+		lx-cat out.lx >/dev/null || fail "$stage: not whole"
+	done
+}
