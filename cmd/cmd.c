@@ -157,7 +157,10 @@ int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err
 		.packing = c->packing,
 		.level = c->level,
 		.check = c->check,
+		.run_dir = getenv("LX_RUN"),
 	};
+	if (sc->run_dir && !*sc->run_dir)
+		sc->run_dir = NULL;
 	if (sc->out < 0 || cmd_trace(c, &sc->trace, e) < 0)
 		return -1;
 	c->unstarted = false; /* from here on the stage writes the abort mark */

@@ -281,6 +281,16 @@ static int emit_piece(struct slot *s, const struct lx_split_piece *piece, struct
 	return emit_value(s, lx_buf_view(&x.value), piece->bytes, NULL, why, e);
 }
 
+/* Whether nobody wants the parent's children any more; looked at now and then. */
+static bool is_barred(const struct slot *s)
+{
+	struct lx_span cause;
+	if (!x.stage.ledger || s->count % 1024)
+		return false;
+	lx_stage_ledger(&x.stage);
+	return lx_stage_barred(&x.stage, &s->parent, &cause) != LX_PRESENT;
+}
+
 /* Cut what is in the window into children. `why` is filled when the data is bad. */
 static int cut(struct slot *s, struct lx_span window, bool eof, struct lx_err *why, struct lx_err *e)
 {
@@ -290,7 +300,7 @@ static int cut(struct slot *s, struct lx_span window, bool eof, struct lx_err *w
 	while ((rc = lx_split_next(s->split, &piece, why)) == LX_SPLIT_PIECE)
 		if (emit_piece(s, &piece, why, e) < 0)
 			return -1;
-		else if (why->code)
+		else if (why->code || is_barred(s))
 			return 0;
 	if (rc < 0 && why->code != LX_DATA)
 		return lx_err_set(e, why->code, "%s", why->msg);
@@ -368,7 +378,7 @@ static int expand_elements(struct slot *s, struct lx_span array, struct lx_err *
 	struct lx_span element;
 	bool fields;
 	lx_val_read(&c, &v);
-	for (uint32_t n = v.n; n && !why->code; n--)
+	for (uint32_t n = v.n; n && !why->code && !is_barred(s); n--)
 		if (take_element(&c, &element, &fields) < 0 || emit_encoded(s, element, fields, why, e) < 0)
 			return -1;
 	return 0;
@@ -377,6 +387,7 @@ static int expand_elements(struct slot *s, struct lx_span array, struct lx_err *
 static int expand_here(struct slot *s, struct lx_err *e)
 {
 	struct lx_err why = LX_ERR_INIT;
+	struct lx_span cause;
 	struct lx_val v;
 	lx_val_from(s->field, &v);
 	if (!x.has_format && v.type != LX_ARRAY)
@@ -391,6 +402,8 @@ static int expand_here(struct slot *s, struct lx_err *e)
 		return -1;
 	if (why.code)
 		return close_failed(s, bad_type(s), lx_span_str(why.msg), NULL, e);
+	if (lx_stage_barred(&x.stage, &s->parent, &cause) != LX_PRESENT)
+		return close_as(s, LX_SUPPRESSED, cause, e);
 	return close_as(s, LX_PRESENT, (struct lx_span){ 0 }, e);
 }
 
@@ -549,6 +562,7 @@ static bool all_idle(void)
 
 static int step_commands(struct lx_err *e)
 {
+	lx_stage_ledger(&x.stage);
 	for (uint64_t i = 0; x.argv && i < n_jobs; i++)
 		if (x.slots[i].busy && step_command(&x.slots[i], e) < 0)
 			return -1;
@@ -586,7 +600,7 @@ static int sleep_until_event(bool want_input, struct lx_err *e)
 	if (ready == 0) {
 		if (lx_writer_flush(&x.stage.out, e) < 0)
 			return -1;
-		ready = poll(p, (nfds_t)n, next_deadline());
+		ready = poll(p, (nfds_t)n, all_idle() ? -1 : lx_stage_nap(&x.stage, next_deadline()));
 	}
 	if (ready < 0)
 		return 0; /* a signal: seen by the caller */

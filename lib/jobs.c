@@ -561,6 +561,7 @@ static int step(struct lx_jobs *js, struct lx_err *e)
 {
 	if (lx_sig_stop())
 		return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
+	lx_stage_ledger(js->c->stage);
 	if (js->phase == TAKING && take(js, e) < 0)
 		return -1;
 	if (js->phase != BROKEN && js->sched && act(js, e) < 0)

@@ -422,6 +422,7 @@ static int act(struct pool *p, struct lx_err *e)
 	struct lx_action a;
 	enum lx_do what;
 	tick(p, false);
+	lx_stage_ledger(&p->stage);
 	while ((what = lx_sched_next(p->sched, p->now, &a)) != LX_DO_NOTHING)
 		if (act_one(p, what, &a, e) < 0)
 			return -1;

@@ -7,6 +7,7 @@
 
 #define ULL(x) ((unsigned long long)(x))
 #define DOOM_MAX 65536
+#define NAP_MS 100
 
 enum state { FRESH, IN_RUN, RUN_DONE, AT_EOF };
 
@@ -23,6 +24,8 @@ int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_e
 	s->doom = lx_doom_new(DOOM_MAX);
 	if (!s->doom)
 		return lx_err_sys(e, "%s", c->tool);
+	if (c->run_dir && !(s->ledger = lx_ledger_open(c->run_dir, e)))
+		return -1;
 	s->in = lx_reader_new(c->in, "stdin", &c->limits, e);
 	return s->in ? 0 : -1;
 }
@@ -33,8 +36,10 @@ void lx_stage_release(struct lx_stage *s)
 	if (s->conf.out >= 0)
 		lx_writer_release(&s->out);
 	lx_doom_free(s->doom);
+	lx_ledger_close(s->ledger);
 	lx_plan_free(&s->plan);
 	lx_buf_free(&s->scratch);
+	s->ledger = NULL;
 	s->in = NULL;
 	s->doom = NULL;
 }
@@ -46,6 +51,34 @@ static enum lx_packing pick_packing(const struct lx_stage *s, const struct lx_pl
 	if (s->conf.packing >= 0)
 		return (enum lx_packing)s->conf.packing;
 	return s->conf.keep_frames ? in->packing : lx_packing_for(s->conf.out);
+}
+
+/* Whether some expansion of the domain's items bears failures: then the count that went beyond may be ours alone. */
+static bool bears(const struct lx_plan *p, uint32_t domain)
+{
+	for (int d = 0; d < p->n_domains; d++)
+		if (p->domains[d].parent == (int)domain && p->domains[d].tolerance.n)
+			return true;
+	return false;
+}
+
+/* A gather's verdict on a parent is mostly that of a stage before it. */
+static bool is_old_news(const struct lx_stage *s, struct lx_span cause)
+{
+	struct lx_cause c;
+	return s->conf.take_all && lx_cause_read(cause, &c) == 0 && !lx_span_eq(c.stage, lx_span_str(s->conf.tool));
+}
+
+/* A new barrier. Where it was not judged here, whoever did has told the ledger. */
+static void on_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as)
+{
+	struct lx_stage *s = ctx;
+	struct lx_span cause = { 0 };
+	if (s->ledger && as == LX_SUPPRESSED && (s->judging || bears(&s->plan, domain)) &&
+	    lx_doom_find(s->doom, &s->plan, domain, id, true, &cause) != LX_PRESENT && !is_old_news(s, cause))
+		lx_ledger_write(s->ledger, &s->plan, domain, id, cause);
+	if (s->conf.barred)
+		s->conf.barred(s->conf.ctx, domain, id, as);
 }
 
 static int begin_run(struct lx_stage *s, struct lx_err *e)
@@ -71,7 +104,7 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 	s->doom = lx_doom_new(DOOM_MAX);
 	if (!s->doom)
 		return lx_err_sys(e, "%s", s->conf.tool);
-	lx_doom_watch(s->doom, s->conf.barred, s->conf.ctx);
+	lx_doom_watch(s->doom, on_barred, s);
 	memset(&s->got, 0, sizeof(s->got));
 	s->barred = s->handed = s->answered = 0;
 	s->state = IN_RUN;
@@ -148,8 +181,11 @@ static int pass_buf(struct lx_stage *s, struct lx_buf *b, enum pass what, struct
 		trace(s, "barred", &r);
 	if (what == ANSWER)
 		trace_answer(s, &r);
-	if (what != BARRED && r.kind != LX_ITEM)
+	if (what != BARRED && r.kind != LX_ITEM) {
+		s->judging = true;
 		lx_doom_learn(s->doom, &s->plan, &r);
+		s->judging = false;
+	}
 	int rc = s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
 	lx_buf_clear(b);
 	if (rc == 0 && frame_is_full(s))
@@ -273,6 +309,7 @@ enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err
 			if (st != LX_STEP_MORE)
 				return st;
 		}
+		lx_stage_ledger(s);
 		switch (lx_reader_next(s->in, e)) {
 		case LX_EV_ERROR:
 			return LX_STEP_ERROR;
@@ -461,6 +498,17 @@ enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r
 }
 
 /* ---- barriers from outside ---- */
+
+void lx_stage_ledger(struct lx_stage *s)
+{
+	if (s->ledger && s->state == IN_RUN)
+		lx_ledger_read(s->ledger, &s->plan, s->doom, false);
+}
+
+int lx_stage_nap(const struct lx_stage *s, int ms)
+{
+	return s->ledger && (ms < 0 || ms > NAP_MS) ? NAP_MS : ms;
+}
 
 static int learn_bar(struct lx_stage *s, uint64_t domain, const struct lx_id *id, struct lx_err *e)
 {

@@ -12,7 +12,7 @@
 #ifndef LX_STAGE_H
 #define LX_STAGE_H
 
-#include "doom.h"
+#include "ledger.h"
 #include "stream.h"
 #include "trace.h"
 
@@ -40,6 +40,7 @@ struct lx_stage_conf {
 	bool any_domain;    /* lx-cat: no work domain is looked for */
 	bool check;         /* stop after the begin marks (LX_CHECK) */
 	struct lx_trace *trace; /* --trace, or NULL */
+	const char *run_dir; /* LX_RUN, or NULL: barriers are written to its ledger and learnt from it (lib/ledger.h) */
 	/* At the begin mark of every run, with s->domain set: apply the stage's own operation to *p or
 	 * refuse. Called before anything else of the run is read. */
 	int (*plan)(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e);
@@ -59,12 +60,14 @@ struct lx_stage {
 	struct lx_plan plan;     /* as written: the input's plan with our operation applied */
 	int domain;              /* work domain in plan */
 	struct lx_doom *doom;
+	struct lx_ledger *ledger; /* NULL: none */
 	struct lx_counts got;    /* records read, this run */
 	uint64_t barred;         /* items of the domain passed on without work because of a barrier */
 	uint64_t handed, answered;
 	struct lx_buf scratch;   /* records being built */
 	/* internal */
 	int state;
+	bool judging;   /* what is learnt now was judged here */
 	bool in_frame;  /* records of the reader's frame are left */
 	bool frame_due; /* a filter's frame is to be closed */
 	bool run_waits; /* a begin mark was read and not acted on */
@@ -108,6 +111,12 @@ int lx_stage_emit_buf(struct lx_stage *s, struct lx_buf *b, struct lx_err *e);
 int lx_stage_emit_item(struct lx_stage *s, uint32_t domain, struct lx_buf *head, struct lx_span payload, struct lx_err *e);
 /* Whether an item that was handed out earlier has been barred meanwhile. */
 enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r, struct lx_span *cause);
+
+/* Learn what the run's ledger has that is new: for stages that work on while they do not call lx_stage_next. Cheap; looks at
+ * the file every few milliseconds. */
+void lx_stage_ledger(struct lx_stage *s);
+/* How long such a stage may sleep, in milliseconds: `ms` (-1: for ever), or less where there is a ledger. */
+int lx_stage_nap(const struct lx_stage *s, int ms);
 
 /* Learn the barriers of a hint, from an lx-batch whose worker this is. -1: LX_DATA. */
 int lx_stage_bars(struct lx_stage *s, const struct lx_hint *h, struct lx_err *e);
