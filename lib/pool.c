@@ -35,6 +35,7 @@ struct peer {
 	bool started;    /* START was acted on and no loss reported since */
 	bool in_segment; /* our begin mark was sent, the end mark not */
 	bool begun;      /* its own begin mark of this run came */
+	uint32_t due;    /* begin marks it owes us: of this run, and of earlier ones that were over before it had started */
 	bool stalled;    /* the scheduler was told */
 	bool watch_out;  /* epoll looks for room */
 	bool ended;      /* its end mark came */
@@ -284,6 +285,7 @@ static int send_begin(struct pool *p, struct peer *k, struct lx_err *e)
 	p->to_workers.packing = k->cmd->far ? LX_ZSTD : p->stage.conf.packing >= 0 ? (enum lx_packing)p->stage.conf.packing : LX_RAW;
 	k->begun = k->ended = false;
 	k->in_segment = true;
+	k->due++;
 	return lx_writer_begin(&k->w.out, &p->to_workers, e) < 0 ? -1 : push(p, k, e);
 }
 
@@ -474,6 +476,7 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	struct peer was = *k;
 	lx_worker_release(&k->w, &status);
 	k->begun = k->in_segment = k->stalled = k->watch_out = false;
+	k->due = 0;
 	if (!closed && !was.killed && !p->stage.conf.check) /* a check ends the worker too */
 		tell_loss(p, &was, status, items);
 	/* Who is to blame is known now, and has to be told before anybody suffers for it. */
@@ -554,8 +557,11 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 {
 	const struct lx_plan *its = lx_reader_plan(k->w.in), *ours = &p->to_workers;
 	struct lx_err why = LX_ERR_INIT;
-	if (k->begun)
+	if (!k->due)
 		return lx_err_set(e, LX_WORKER, "%s began a stream twice", k->cmd->name);
+	if (--k->due)
+		return 0;
+	k->ended = false;
 	if (strcmp(its->run, ours->run) != 0 || its->n_ops < ours->n_ops)
 		return lx_err_set(e, LX_WORKER, "%s began a stream that is not this run's", k->cmd->name);
 	if (lx_plan_agree(ours, its, &why) < 0)

@@ -321,6 +321,29 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	assert_output $'["test",2]\n["d",2]'
 }
 
+@test "lx-batch: a worker that starts when the run is over begins the next with the others" {
+	docs 3 >d.lx
+	printf '{"data":["a","b","c","d"]}\n' | lx-in --run more --jsonl -d doc | lx-expand -d page -i data >more.lx
+	mkfifo feed
+	# one answers all of the first run while the other waits; the next run comes before that has begun
+	bg bash -c "cat feed | lx-batch -n 2 -W '$W' -W 'until [ -e go ]; do sleep 0.02; done; exec $W -a begun' >out.lx"
+	exec 8>feed
+	cat in.lx >&8
+	cat d.lx >&8
+	children() { [[ $(lx-cat --json out.lx 2>/dev/null | grep -c '^\[1,1,') -ge $1 ]]; }
+	n=$(lx-cat --json in.lx d.lx | grep -c '^\[1,1,')
+	wait_for 30 children "$n"
+	: >go
+	begun_twice() { [[ $(stat -c %s begun 2>/dev/null) == 2 ]]; }
+	wait_for 30 begun_twice
+	cat more.lx >&8
+	wait_for 30 children $((n + 4))
+	exec 8>&-
+	wait_for 30 gone "$PID"
+	cat in.lx d.lx more.lx >all.lx
+	same_stream all.lx out.lx
+}
+
 @test "lx-batch: when it is ended its workers remove what they made" {
 	mkdir tmp
 	bg sh -c 'TMPDIR=tmp exec lx-batch -n 1 -j 2 -- lx-map -o v -- sh -c "touch \$1/a started.\$LX_ID; exec sleep 600" sh {dir} <in.lx >out.lx 2>err'
