@@ -224,6 +224,8 @@ static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_er
 		lx_doom_learn(s->doom, &s->plan, r);
 	if (r->kind != LX_ITEM && seen(s, r, r->outcome, e) < 0)
 		return LX_STEP_ERROR;
+	if (r->kind == LX_ITEM && r->domain != (uint32_t)s->domain && s->conf.other && s->conf.other(s->conf.ctx, r, e) < 0)
+		return LX_STEP_ERROR;
 	if (r->kind != LX_ITEM || r->domain != (uint32_t)s->domain)
 		return pass(s, r, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
 	as = barred(s, r, &cause, &fields);
@@ -242,7 +244,7 @@ static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_er
 /* Whether the frame at hand holds nothing this stage has to look at. */
 static bool can_forward(const struct lx_stage *s, const struct lx_hint *h)
 {
-	if (!h || s->conf.take_all || !s->conf.keep_frames || h->wide)
+	if (!h || s->conf.take_all || s->conf.other || !s->conf.keep_frames || h->wide)
 		return false;
 	if (!s->conf.any_domain && h->counts.items[s->domain][LX_PRESENT])
 		return false;

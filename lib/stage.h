@@ -50,6 +50,8 @@ struct lx_stage_conf {
 	int (*seen)(void *ctx, const struct lx_rec *r, enum lx_outcome as, struct lx_err *e);
 	void (*barred)(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as);
 	int (*hint)(void *ctx, const struct lx_hint *h, struct lx_err *e);
+	/* other: a present item of another domain, before it is passed on. With it every frame is looked into. */
+	int (*other)(void *ctx, const struct lx_rec *r, struct lx_err *e);
 	void *ctx;
 };
 
