@@ -63,6 +63,7 @@ struct slot {
 	struct lx_span field; /* the value of -i; p == NULL: nothing is sent */
 	struct lx_span input; /* its bytes, for stdin */
 	uint64_t count;       /* children that left */
+	struct lx_id child;   /* of the next, but for its last number */
 	uint64_t attempt, started_ns;
 	uint64_t again_ns;    /* when to run it again; 0: it runs */
 };
@@ -169,9 +170,9 @@ static size_t carried(const struct slot *s, struct lx_span own, struct lx_edit *
 
 static void child_head(struct slot *s)
 {
-	struct lx_id id = lx_id_child(&s->parent.id, s->count);
+	s->child.ord[s->child.n - 1] = s->count;
 	lx_buf_clear(&x.head);
-	lx_rec_item_head(&x.head, (uint32_t)x.child, &id);
+	lx_rec_item_head(&x.head, (uint32_t)x.child, &s->child);
 }
 
 /* The limit is the child's record's, not the piece's: `oversize` either way. */
@@ -515,6 +516,7 @@ static int admit(struct slot *s, const struct lx_rec *r, struct lx_err *e)
 	}
 	s->busy = true;
 	s->count = s->attempt = s->again_ns = 0;
+	s->child = lx_id_child(&s->parent.id, 0);
 	s->started_ns = lx_io_now_ns();
 	s->input = (struct lx_span){ 0 };
 	s->field = x.in_field ? lx_rec_field(&s->parent, x.in_field) : (struct lx_span){ 0 };

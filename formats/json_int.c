@@ -1,5 +1,8 @@
 #include "json_int.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <math.h>
 #include <stdlib.h>
 #include <xxhash.h>
@@ -253,6 +256,16 @@ static uint64_t special(uint64_t w)
 const uint8_t *json_plain(const uint8_t *p, const uint8_t *end)
 {
 	uint64_t w;
+#ifdef __SSE2__
+	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), last = _mm_set1_epi8(0x1f);
+	for (; end - p >= 16; p += 16) {
+		__m128i b = _mm_loadu_si128((const __m128i *)(const void *)p);
+		__m128i odd = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(b, quote), _mm_cmpeq_epi8(b, slash)), _mm_cmpeq_epi8(_mm_min_epu8(b, last), b));
+		int at = _mm_movemask_epi8(odd);
+		if (at)
+			return p + __builtin_ctz((unsigned)at);
+	}
+#endif
 	while (end - p >= 8 && (memcpy(&w, p, 8), !special(w)))
 		p += 8;
 	while (p < end && *p >= 0x20 && *p != '"' && *p != '\\')

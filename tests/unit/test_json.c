@@ -702,6 +702,29 @@ static void parts_of_an_object(void)
 	                 lx_span_str("\"a\\n\"{\"$str\":\"/wA=\"}{\"$bin\":\"eA==\"}2.0{\"$float\":\"nan\"}")));
 }
 
+/* Wherever in a string the byte stands that ends it or may not be in it. */
+static void strings_of_every_length(void)
+{
+	for (size_t len = 0; len <= 70; len++)
+		for (size_t at = 0; at <= len; at++) {
+			uint8_t t[80];
+			struct lx_val v;
+			memset(t, 0x80 + (int)at, sizeof(t));
+			t[0] = t[len + 1] = '"';
+			CHECK(scan_bytes(&plain, t, len + 2) == 0 && lx_val_from(lx_buf_view(&out), &v) == 0 && v.s.len == len);
+			if (at == len)
+				continue;
+			t[1 + at] = '"'; /* ends early: something follows */
+			CHECK(scan_bytes(&plain, t, len + 2) < 0 && plain.at == at + 2);
+			t[1 + at] = (uint8_t)(at % 0x20);
+			CHECK(scan_bytes(&plain, t, len + 2) < 0 && plain.at == at + 1);
+			t[1 + at] = '\\'; /* before the last quote it takes that away */
+			CHECK(scan_bytes(&plain, t, len + 2) < 0 && (plain.at == at + 1 || at + 1 == len));
+			t[1 + at] = ' ';
+			CHECK(scan_bytes(&plain, t, len + 2) == 0);
+		}
+}
+
 static void looks_out_for_a_member(void)
 {
 	static const struct {
@@ -727,6 +750,7 @@ static void looks_out_for_a_member(void)
 int main(void)
 {
 	RUN(looks_out_for_a_member);
+	RUN(strings_of_every_length);
 	tagged.tags = true;
 	RUN(reads);
 	RUN(big_numbers);
