@@ -91,19 +91,20 @@ bench: all $(HELPERS) $(BENCHES)
 	@B='$(abspath $(B))' tests/bench/run
 
 D = $(DESTDIR)$(PREFIX)
+HEADERS = $(filter-out %-int.h,$(wildcard lib/*.h))
 MAN = $(foreach s,1 5 7,$(wildcard man/*.$(s)))
 install: all
 	install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include/lx $(foreach s,1 5 7,$(D)/share/man/man$(s))
 	install $(TOOLS) $(D)/bin
 	install -m 644 $(LIBLX) $(D)/lib
 	ln -sf liblx.so.0 $(D)/lib/liblx.so
-	install -m 644 lib/*.h $(D)/include/lx
+	install -m 644 $(HEADERS) $(D)/include/lx
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@PKG@|$(PKG)|' lib/lx.pc.in >$(D)/lib/pkgconfig/lx.pc
 	$(foreach m,$(MAN),install -m 644 $(m) $(D)/share/man/man$(subst .,,$(suffix $(m)))/ &&) :
 
 uninstall:
 	rm -f $(patsubst $(B)/%,$(D)/%,$(TOOLS)) $(patsubst $(B)/%,$(D)/lib/%,$(LIBLX)) $(D)/lib/liblx.so $(D)/lib/pkgconfig/lx.pc
-	rm -f $(patsubst lib/%,$(D)/include/lx/%,$(wildcard lib/*.h)) $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
+	rm -f $(patsubst lib/%,$(D)/include/lx/%,$(HEADERS)) $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
 	-rmdir $(D)/include/lx
 
 clean:

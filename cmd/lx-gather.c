@@ -7,6 +7,7 @@
  */
 #include "cmd.h"
 #include "group.h"
+#include "item.h"
 #include "job.h"
 #include "join.h"
 #include "sig.h"
@@ -344,10 +345,17 @@ static int make_missing(struct lx_group *g, const struct lx_settled *s, struct l
 
 /* ---- settled parents ---- */
 
+static void trace(const struct lx_settled *s, enum lx_outcome o)
+{
+	if (x.stage.conf.trace)
+		lx_trace_event(x.stage.conf.trace, lx_outcome_name(o), x.stage.plan.domains[x.parent].name, &s->id);
+}
+
 /* A dropped parent carries nothing, any other keeps its fields for replay. */
 static int put_gone(const struct lx_settled *s, enum lx_outcome o, struct lx_span cause, struct lx_err *e)
 {
 	const struct lx_rec *r = &s->parent;
+	trace(s, o);
 	struct lx_span kept = o == LX_DROPPED ? (struct lx_span){ 0 } : r->fields;
 	lx_buf_clear(&x.rec);
 	lx_rec_gone(&x.rec, (uint32_t)x.parent, &s->id, o, cause, kept, r->key);
@@ -407,8 +415,10 @@ static int put_present(struct lx_group *g, const struct lx_settled *s, struct lx
 	struct lx_rec r;
 	if (s->failed && make_missing(g, s, e) < 0)
 		return -1;
-	if (build_present(s, &r, &why) == 0)
+	if (build_present(s, &r, &why) == 0) {
+		trace(s, LX_PRESENT);
 		return lx_stage_pass(&x.stage, &r, e);
+	}
 	if (why.code != LX_DATA)
 		return lx_err_set(e, why.code, "%s", why.msg);
 	return put_failed(s, "oversize", lx_span_str(why.msg), NULL, e);
@@ -418,8 +428,10 @@ static int settle(void *ctx, struct lx_group *g, const struct lx_settled *s, str
 {
 	(void)ctx;
 	struct why why = { .err = LX_ERR_INIT };
-	if (s->passed)
+	if (s->passed) {
+		trace(s, s->parent.outcome);
 		return lx_stage_pass(&x.stage, &s->parent, e);
+	}
 	if (s->type)
 		return put_failed(s, s->type, s->message, NULL, e);
 	if (s->outcome != LX_PRESENT)

@@ -69,6 +69,8 @@ static struct {
 	struct lx_item_text text;
 	struct lx_buf line, fields;
 	struct lx_done *done;      /* items of this run that came */
+	struct lx_done *broken;    /* -d: parents of this run whose expansion into the domain failed */
+	uint64_t n_broken;
 	struct lx_order waiting;   /* --ordered: lines of items behind one that has not come */
 	uint64_t next;             /* --ordered: ordinal of the next item */
 	uint64_t seen[LX_OUTCOMES], again;
@@ -168,15 +170,20 @@ static void describe(const struct lx_rec *r, const struct lx_cause *c, char out[
 	         where, where[0] ? ": " : "", (int)(c->message.len < 100 ? c->message.len : 100), (const char *)c->message.p);
 }
 
-static void count(const struct lx_rec *r)
+static void count_type(const struct lx_rec *r)
 {
 	struct lx_cause c;
-	o.seen[r->outcome]++;
 	if (r->outcome < LX_FAILED || lx_cause_read(r->cause, &c) < 0)
 		return;
 	struct lx_tally_row *row = lx_tally_add(&o.types, c.type);
 	if (row && row->n == 1)
 		describe(r, &c, row->first);
+}
+
+static void count(const struct lx_rec *r)
+{
+	o.seen[r->outcome]++;
+	count_type(r);
 }
 
 /* Whether an item came before; if not, it has now. -1: no memory. */
@@ -205,6 +212,13 @@ static int on_item(const struct lx_rec *r, struct lx_err *e)
 /* With the number of children known a parent's need not be remembered one by one. */
 static int on_close(const struct lx_rec *r, struct lx_err *e)
 {
+	/* How many children it did not make is not known: it counts as one. */
+	if (r->domain == (uint32_t)o.stage.domain && r->outcome != LX_PRESENT && lx_done_has(o.broken, &r->id) == LX_DONE_NO) {
+		o.n_broken++;
+		count_type(r);
+		if (lx_done_add(o.broken, &r->id, false, e) < 0)
+			return -1;
+	}
 	if (lx_plan_levels(&o.stage.plan, o.stage.domain, (int)r->domain) < 0)
 		return 0;
 	return lx_done_total(o.done, &r->id, r->count, e);
@@ -230,9 +244,11 @@ static int plan(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err 
 		if (lx_plan_reads(p, s->domain, common.drop.v[i], "--drop", e) < 0)
 			return -1;
 	lx_done_free(o.done);
+	lx_done_free(o.broken);
 	o.done = lx_done_new();
+	o.broken = lx_done_new();
 	o.next = 0;
-	return o.done ? 0 : lx_err_sys(e, "items that came");
+	return o.done && o.broken ? 0 : lx_err_sys(e, "items that came");
 }
 
 static int end_run(struct lx_err *e)
@@ -288,6 +304,8 @@ static void say_counts(void)
 	for (int k = LX_DROPPED; k < LX_OUTCOMES; k++)
 		if (o.seen[k])
 			n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu %s", ULL(o.seen[k]), lx_outcome_name((enum lx_outcome)k));
+	if (o.n_broken)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu expansion%s failed", ULL(o.n_broken), o.n_broken == 1 ? "" : "s");
 	if (o.again)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu came again and were left out", ULL(o.again));
 	cmd_say("%s", text);
@@ -307,7 +325,7 @@ static void say_summary(void)
 
 static int judge(struct lx_err *e)
 {
-	uint64_t bad = o.seen[LX_FAILED] + o.seen[LX_SUPPRESSED], all = bad + o.seen[LX_PRESENT] + o.seen[LX_DROPPED];
+	uint64_t bad = o.seen[LX_FAILED] + o.seen[LX_SUPPRESSED] + o.n_broken, all = bad + o.seen[LX_PRESENT] + o.seen[LX_DROPPED];
 	if (bad <= lx_tolerance_of(max_failed, all))
 		return 0;
 	return lx_err_set(e, LX_RECORDS, "%llu of %llu failed or were suppressed, --max-failed allows %llu", ULL(bad), ULL(all),
@@ -371,6 +389,7 @@ static void release(void)
 	lx_item_text_free(&o.text);
 	lx_order_release(&o.waiting);
 	lx_done_free(o.done);
+	lx_done_free(o.broken);
 	lx_outfile_discard(&o.failures);
 	lx_stage_release(&o.stage);
 }

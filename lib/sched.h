@@ -102,7 +102,7 @@
 #define LX_SCHED_NEVER UINT64_MAX
 #define LX_SCHED_BUCKETS 64
 
-enum lx_order {
+enum lx_sched_order {
 	LX_ORDER_PROBE,
 	LX_ORDER_FIFO,
 	LX_ORDER_FIXED,
@@ -119,7 +119,7 @@ struct lx_sched_conf {
 	uint64_t max_bytes;        /* 0: no limit */
 	uint64_t max_cost;         /* 0: no limit */
 	uint64_t linger_ns;        /* 10 ms */
-	enum lx_order order;       /* probe */
+	enum lx_sched_order order;       /* probe */
 	uint32_t depth;            /* batches per slot; 0: auto */
 	uint64_t max_ready;        /* 65,536 items ready or formed, then lx_sched_full */
 	uint64_t max_ready_bytes;  /* 256 MiB */

@@ -79,10 +79,10 @@ struct lx_stage {
 int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_err *e);
 void lx_stage_release(struct lx_stage *s);
 enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err *e);
-/* Flush the open frame, then block until input or a stop signal arrives. */
+/* Send what is closed and the open frame, then block until input or a stop signal arrives: 0 or more, or -1. */
 int lx_stage_wait(struct lx_stage *s, struct lx_err *e);
 int lx_stage_fd(const struct lx_stage *s);
-int lx_stage_fill(struct lx_stage *s, struct lx_err *e); /* one read, for polling stages */
+int lx_stage_fill(struct lx_stage *s, struct lx_err *e); /* one read, for polling stages: 0 or more, or -1 */
 
 /* Answers. Each also teaches the barriers. A maker's frame is flushed when it is full. */
 int lx_stage_put(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e);     /* passes r on as it is (by reference in a filter) */

@@ -564,3 +564,9 @@ wide() {
 		stat_is "${kv%:*}" "${kv#*:}"
 	done
 }
+
+@test "lx-gather: --trace has the verdict on each parent" {
+	printf 'a b\nbad\nc\n' | lx-in --run r --lines -d doc | lx-expand -d word --keep -s delim:" " | lx-filter -d doc --not "data==c" |
+		lx-map -d word -o v -- sh -c 'read -r w; [ "$w" != bad ]' | lx-gather --trace trace >/dev/null
+	[[ $(jq -r '"\(.domain) \(.id) \(.event)"' trace | sort) == $'doc 0 present\ndoc 1 suppressed\ndoc 2 dropped' ]] || fail "$(<trace)"
+}

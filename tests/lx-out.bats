@@ -387,3 +387,13 @@ print(frames[1])')
 	lx-out -q --stats stats <in.lx >/dev/null
 	sanitized || jq -e '.max_rss_kb < 20000' stats || fail "$(<stats)"
 }
+
+@test "lx-out: -d counts an expansion that failed" {
+	printf 'a\nb\nc\n' | lx-in --lines -d doc | lx-expand -d line -- sh -c 'echo x; [ "$LX_ID" != 1 ] || exit 3' >in.lx || true
+	exits 1 lx-out -d line <in.lx
+	grep -q '3 present, 1 expansion failed' err
+	grep -q '1 exit: 1' err
+	lx-out -q -d line --max-failed 1 <in.lx >out
+	[[ $(wc -l <out) == 3 ]]
+	cat in.lx in.lx | lx-out -q -d line --max-failed 1 >out # said twice it is one
+}

@@ -26,7 +26,7 @@ struct load {
 
 struct setup {
 	const struct load *load;
-	enum lx_order order;
+	enum lx_sched_order order;
 	uint32_t workers, batch;
 	uint64_t child_ns, latency_ns, max_ready;
 	uint32_t depth;

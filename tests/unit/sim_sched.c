@@ -294,7 +294,7 @@ static void make_arrivals(void)
 
 static void make_conf(void)
 {
-	static const enum lx_order orders[] = { LX_ORDER_PROBE, LX_ORDER_PROBE, LX_ORDER_PROBE, LX_ORDER_FIFO, LX_ORDER_FIXED, LX_ORDER_PROBES_FIRST };
+	static const enum lx_sched_order orders[] = { LX_ORDER_PROBE, LX_ORDER_PROBE, LX_ORDER_PROBE, LX_ORDER_FIFO, LX_ORDER_FIXED, LX_ORDER_PROBES_FIRST };
 	struct lx_sched_conf *c = &m.conf;
 	*c = (struct lx_sched_conf)LX_SCHED_CONF_DEFAULT;
 	c->levels = 1 + rnd(3);
