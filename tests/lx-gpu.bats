@@ -1,0 +1,121 @@
+load lib
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	printf 'P2\n3 2\n255\n0 128 255\n255 128 0\n' >a.pgm
+	printf a.pgm >list
+	lx-in --run r --read -d page <list >in.lx
+}
+
+@test "lx-gpu: every op on every kind of image is what an independent program says" {
+	mkdir im
+	"$PY" "$ROOT/tests/image_reference.py" make im
+	lx-in --read -d page <im/list | lx-batch -n 7 | lx-gpu -q -j 3 --drop data dhash phash sharpness ink luma | lx-out -q >got
+	mapfile -t files <im/list
+	"$PY" "$ROOT/tests/image_reference.py" answers "${files[@]}" >want
+	"$PY" - <<'END'
+import json
+want = {d['name']: d for d in map(json.loads, open('want'))}
+got = [json.loads(line) for line in open('got')]
+assert len(got) == len(want) > 40, (len(got), len(want))
+for g in got:
+    w = want[g['path']]
+    for op in ('dhash', 'phash', 'ink', 'luma', 'sharpness'):
+        same = abs(g[op] - w[op]) <= 1e-12 * abs(w[op]) if isinstance(w[op], float) else g[op] == w[op]
+        assert same or (op == 'phash' and w['near']), (g['path'], op, g[op], w[op])
+END
+}
+
+@test "lx-gpu: small images by hand" {
+	lx-gpu -q ink luma:2 sharpness <in.lx | lx-out -q >out
+	[[ $(jq -c '[.ink, .luma]' out) == "[$(jq -n 2/6),[2,4]]" ]] || fail "$(<out)"
+	lx-gpu -q -o blank --drop data ink:1 <in.lx | lx-out -q >out
+	[[ $(jq -c '[.blank, has("data"), has("ink")]' out) == "[$(jq -n 2/6),false,false]" ]] || fail "$(<out)"
+}
+
+@test "lx-gpu: frames stay, threads and framing change nothing" {
+	for ((i = 0; i < 50; i++)); do
+		printf 'P2\n%d %d\n255\n' $((1 + i % 7)) $((1 + i % 5)) >"p$i.pgm"
+		for ((k = 0; k < (1 + i % 7) * (1 + i % 5); k++)); do echo $(((i * 37 + k * 11) % 256)); done >>"p$i.pgm"
+	done
+	ls p*.pgm | lx-in --run r --read -d page >p.lx
+	lx-gpu -q -j 1 dhash phash ink <p.lx >one.lx
+	lx-batch -n 1 <p.lx | lx-gpu -q -j 4 dhash phash ink >many.lx
+	same_stream one.lx many.lx
+	lx-batch -q -n 8 -j 2 -- lx-gpu -q -j 1 dhash phash ink <p.lx >workers.lx
+	same_stream one.lx workers.lx
+	frames() { "$PY" -c 'import sys; print(open(sys.argv[1], "rb").read().count(b"\x28\xb5\x2f\xfd"))' "$1"; }
+	lx-batch -n 8 <p.lx >b.lx
+	lx-gpu -q ink <b.lx >out.lx
+	[[ $(frames b.lx) == 7 && $(frames out.lx) == 7 ]]
+}
+
+@test "lx-gpu: a bad image fails alone" {
+	head -c 20 a.pgm >cut.pgm
+	printf 'GIF89a' >a.gif
+	: >empty
+	printf 'P5\n70000 70000\n255\n' >huge.pgm
+	printf 'P2 2 2 255 1 2 3 4 and more' >more.pgm
+	"$PY" "$ROOT/tests/image_reference.py" make .
+	head -c 900 page-640x480.png >cut.png
+	head -c 1500 page-640x480.jpg >cut.jpg
+	"$PY" -c 'b = bytearray(open("page-640x480.png", "rb").read()); b[len(b) // 2] ^= 255; open("bad.png", "wb").write(b)'
+	printf '%s\n' cut.pgm a.gif empty huge.pgm more.pgm a.pgm cut.png cut.jpg bad.png grey.jpg | lx-in --run r --read -d page >b.lx
+	lx-gpu -q ink <b.lx | lx-out -q --failures bad --max-failed 8 >out
+	[[ $(jq -r .path out) == $'a.pgm\ngrey.jpg' ]] || fail "$(jq -r .path out)"
+	[[ $(jq -r '.path + " " + .lx.cause.type' bad | sort) == $'a.gif bad-image\nbad.png bad-image\ncut.jpg bad-image\ncut.pgm bad-image\ncut.png bad-image\nempty bad-image\nhuge.pgm bad-image\nmore.pgm bad-image' ]] || fail "$(<bad)"
+	jq -r .lx.cause.message bad >why
+	grep -q 'first bytes 47 49 46 38' why
+	grep -q '70000 x 70000 pixels, over 268435456 (--max-pixels)' why
+	printf '{"data":5}\n{"x":1}\n' | lx-in --jsonl -d page | lx-gpu -q ink | lx-out -q --failures bad --max-failed 2
+	[[ $(jq -r .lx.cause.type bad) == $'bad-field\nno-field' ]]
+	lx-gpu -q --max-pixels 5 ink <in.lx | lx-out -q --max-failed 1 --failures bad
+	[[ $(jq -r .lx.cause.message bad) == '3 x 2 pixels, over 5 (--max-pixels)' ]]
+}
+
+@test "lx-gpu: an image cut or changed at any byte is no crash" {
+	"$PY" "$ROOT/tests/image_reference.py" make .
+	"$PY" - <<'END'
+import random
+r = random.Random(1)
+names = ['palette.png', 'interlaced.png', 'progressive.jpg', 'grey.jpg', 'bits.pbm', 'plain.ppm', 'colour.ppm']
+with open('cuts', 'w') as out:
+    for n in names:
+        b = open(n, 'rb').read()
+        for i in range(0, len(b), max(1, len(b) // 60)):
+            open(f'c-{n}-{i}', 'wb').write(b[:i])
+            c = bytearray(b)
+            c[r.randrange(len(c))] ^= 1 << r.randrange(8)
+            open(f'd-{n}-{i}', 'wb').write(c)
+            out.write(f'c-{n}-{i}\nd-{n}-{i}\n')
+END
+	lx-in --read -d page <cuts | lx-gpu -q dhash ink | lx-out -q --failures bad --max-failed 100% >out
+	[[ $(cat out bad | wc -l) == $(wc -l <cuts) ]]
+	# never half an image: only the chunk that ends a PNG, and digits of the last number, may be missing
+	jq -r .path out | grep ^c- | while IFS=- read -r _ name at; do
+		(($(stat -c %s "$name") - at <= 16)) || fail "$name cut after $at bytes is taken for an image"
+	done
+}
+
+@test "lx-gpu: wrong options, ops and devices" {
+	exits 2 lx-gpu <in.lx && says 'no op'
+	exits 2 lx-gpu dhush <in.lx && says dhush --list
+	exits 2 lx-gpu luma:3 <in.lx && says 'luma[:BINS]' 'power of two'
+	exits 2 lx-gpu ink ink:7 <in.lx && says twice
+	exits 2 lx-gpu -o x ink dhash <in.lx && says -o
+	exits 2 lx-gpu --device tpu ink <in.lx && says tpu
+	exits 6 lx-gpu --device cuda:0 ink <in.lx && says cuda:0 'without CUDA'
+	exits 2 lx-gpu -i nothing ink <in.lx && says nothing
+	lx-gpu --device auto ink <in.lx 2>err >/dev/null
+	says 'device: cpu'
+	lx-gpu --list >out
+	for op in dhash phash sharpness ink luma; do grep -q "^op	$op" out; done
+}
+
+@test "lx-gpu: the standard checks of every stage" {
+	lx-in --run r --read -d page </dev/null >empty.lx
+	stage_empty empty.lx lx-gpu -q ink
+	stage_cut in.lx lx-gpu -q ink
+	stage_full in.lx lx-gpu -q ink
+	stage_gone in.lx lx-gpu -q ink
+}
