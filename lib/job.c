@@ -17,6 +17,10 @@
 #define FAIL_BYTES_MAX 65536u /* of what lx-fail wrote; the rest is not looked at */
 #define LINE_MAX_BYTES 65536u /* a stderr line that is longer is passed on in parts */
 #define MESSAGE_MAX 500u      /* bytes of a cause's message that come from the command */
+/* A command that writes a page of megabytes in pieces of 4 KiB is not run after for each of them, which costs both: once so
+ * much of its output waits to be cut, a read that got less gives it a moment to write on. */
+#define NAP_BYTES 65536
+#define NAP_NS 200000
 #define KEEP_BYTES (16u << 20) /* a larger output buffer is not kept for the next item */
 
 void lx_job_init(struct lx_job *j)
@@ -264,6 +268,8 @@ static int take_output(struct lx_job *j, const struct lx_job_conf *c, struct lx_
 		}
 		j->output.len += (size_t)got;
 		turn += (size_t)got;
+		if (got && got < NAP_BYTES && j->output.len >= NAP_BYTES)
+			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 	}
 	if (c->max_output && j->output.len > c->max_output && !j->killed)
 		kill_job(j, "oversize");
