@@ -324,7 +324,7 @@ static void reframe(struct lx_err *e)
 struct hand {
 	char *shell[4];
 	char worker[32], gpu[128];
-	char *env[3];
+	char *env[4];
 	char name[96];
 };
 
@@ -333,12 +333,15 @@ static bool is_far(const char *command)
 	return strncmp(command, "ssh ", 4) == 0;
 }
 
+static char unset[] = "LX_RUN"; /* for a worker */
+
 static void fill_hand(struct hand *h, struct lx_pool_cmd *c, size_t number, char **argv, const char *shell)
 {
 	const char *program = shell ? shell : argv[0];
 	size_t n = 0;
 	snprintf(h->worker, sizeof(h->worker), "LX_WORKER=%zu", number);
 	h->env[n++] = h->worker;
+	h->env[n++] = unset; /* barriers go to workers as hints: what they told of those would have lost its cause */
 	if (gpus.n) {
 		snprintf(h->gpu, sizeof(h->gpu), "CUDA_VISIBLE_DEVICES=%s", gpus.v[number % gpus.n]);
 		h->env[n++] = h->gpu;

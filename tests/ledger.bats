@@ -137,3 +137,16 @@ verdicts() { jq -c '[.lx.id, .lx.outcome, .lx.cause.type, .lx.cause.message, .lx
 	[[ $(jq -r .name out) == one && $(jq -r .lx.cause.type bad) == rotten ]]
 	[[ $(stat -c %s run/barriers) == 4000000 ]]
 }
+
+@test "ledger: workers of lx-batch learn from it, and leave the ledger to it" {
+	mkdir run
+	export LX_RUN=$PWD/run
+	docs one 'seq 3' | lx-expand -d line --env run -- sh -c 'eval "$LX_FIELD_run"' |
+		lx-batch -- lx-map -o v -- sh -c 'echo "${LX_RUN-none}"' | lx-gather | lx-out -q >out
+	[[ $(jq -c '.line | map(.v)' out) == '["none","none","none"]' ]] || fail "$(<out)"
+	# a failure in a worker is told once, with its cause
+	docs one 'echo bad; seq 3' | lx-expand -d line --env run -- sh -c 'eval "$LX_FIELD_run"' |
+		lx-batch -n 1 -j 2 -- lx-map -o v -- sh -c 'read -r l; case $l in bad) exec lx-fail --scope parent -t rotten "$l";; esac' |
+		lx-gather | lx-out -q --max-failed 1
+	[[ $(cut -f 1-4,6 run/barriers) == $'r\tdoc\t0\trotten\tline:0.0' ]] || fail "$(<run/barriers)"
+}
