@@ -13,6 +13,7 @@ struct node {
 	enum lx_outcome as;       /* barrier: what it makes of items below */
 	uint64_t failed, count;   /* tally: failed children, number of children */
 	bool counted;             /* tally: count is known */
+	bool told;                /* barred from outside: not yet counted against its expansion */
 	size_t cause_len;
 	uint8_t cause[];
 };
@@ -137,17 +138,22 @@ static struct node *insert(struct lx_doom *d, uint32_t domain, bool tally, const
 	return n;
 }
 
+static void bar(struct lx_doom *d, uint32_t domain, const struct lx_id *id, enum lx_outcome as, struct lx_span cause, bool told)
+{
+	struct node *n = insert(d, domain, false, id, cause);
+	if (n) {
+		n->as = as;
+		n->told = told;
+		d->domains_barred |= 1ull << (domain & 63);
+		if (d->barred)
+			d->barred(d->ctx, domain, id, as);
+	}
+}
+
 void lx_doom_bar(struct lx_doom *d, uint32_t domain, const struct lx_id *id, enum lx_outcome as, struct lx_span cause)
 {
-	if (look_up(d, domain, false, id))
-		return;
-	struct node *n = insert(d, domain, false, id, cause);
-	if (!n)
-		return;
-	n->as = as;
-	d->domains_barred |= 1ull << (domain & 63);
-	if (d->barred)
-		d->barred(d->ctx, domain, id, as);
+	if (!look_up(d, domain, false, id))
+		bar(d, domain, id, as, cause, as == LX_SUPPRESSED);
 }
 
 void lx_doom_watch(struct lx_doom *d, void (*barred)(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as),
@@ -164,9 +170,13 @@ static void count_failed(struct lx_doom *d, const struct lx_plan *p, uint32_t do
 static void doom_item(struct lx_doom *d, const struct lx_plan *p, uint32_t domain, const struct lx_id *id,
                       struct lx_span cause)
 {
-	if (look_up(d, domain, false, id))
+	struct node *n = look_up(d, domain, false, id);
+	if (n && !n->told)
 		return;
-	lx_doom_bar(d, domain, id, LX_SUPPRESSED, cause);
+	if (n)
+		n->told = false;
+	else
+		bar(d, domain, id, LX_SUPPRESSED, cause, false);
 	count_failed(d, p, domain, id, cause);
 }
 

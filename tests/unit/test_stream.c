@@ -326,6 +326,41 @@ static void a_barrier_covers_what_is_below(void)
 	lx_plan_free(&p);
 }
 
+static void learn_failed(struct lx_doom *d, const struct lx_plan *p, uint64_t ordinal)
+{
+	struct lx_buf b = { 0 }, c = { 0 };
+	struct lx_id id = { 2, { 0, ordinal } };
+	struct lx_err e = LX_ERR_INIT;
+	struct lx_rec r;
+	size_t used;
+	lx_cause_pack(&c, &(struct lx_cause){ .type = lx_span_str("t"), .message = lx_span_str("m"), .anchor_domain = 1, .anchor = id,
+		.origin_domain = 1, .origin = id });
+	lx_rec_gone(&b, 1, &id, LX_FAILED, lx_buf_view(&c), (struct lx_span){ 0 }, (struct lx_span){ 0 });
+	CHECK(lx_rec_parse(b.p, b.len, &limits, &r, &used, &e) == 0);
+	lx_doom_learn(d, p, &r);
+	lx_buf_free(&b);
+	lx_buf_free(&c);
+}
+
+static void an_item_barred_from_outside_counts_when_it_comes(void)
+{
+	struct lx_plan p;
+	struct lx_span cause;
+	plan_of_two(&p);
+	struct lx_doom *d = lx_doom_new(100);
+	struct lx_id doc = { 1, { 0 } };
+	p.domains[1].tolerance = (struct lx_tolerance){ false, 1 };
+	lx_doom_bar(d, 1, &(struct lx_id){ 2, { 0, 0 } }, LX_SUPPRESSED, lx_span_str("why"));
+	lx_doom_bar(d, 1, &(struct lx_id){ 2, { 0, 1 } }, LX_SUPPRESSED, lx_span_str("why"));
+	learn_failed(d, &p, 0);
+	learn_failed(d, &p, 0); /* once */
+	CHECK(lx_doom_find(d, &p, 0, &doc, true, &cause) == LX_PRESENT);
+	learn_failed(d, &p, 1);
+	CHECK(lx_doom_find(d, &p, 0, &doc, true, &cause) == LX_SUPPRESSED);
+	lx_doom_free(d);
+	lx_plan_free(&p);
+}
+
 static void tolerance_counts_before_it_dooms(void)
 {
 	struct lx_plan p;
@@ -503,6 +538,7 @@ int main(void)
 	RUN(walks_bound_depth_and_length);
 	RUN(a_barrier_covers_what_is_below);
 	RUN(tolerance_counts_before_it_dooms);
+	RUN(an_item_barred_from_outside_counts_when_it_comes);
 	RUN(shapes_are_refused_with_the_fix);
 	return tap_done();
 }
