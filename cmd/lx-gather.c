@@ -270,7 +270,7 @@ static int run_command(const struct lx_settled *s, struct lx_span input, struct 
 		if (run_job(s, input, e) < 0)
 			return -1;
 		wait = lx_job_again(&x.job, attempt, retries);
-		if (wait && lx_io_wait(lx_sig_fd(), (int)(wait / 1000000u), e) < 0)
+		if (wait && (lx_writer_flush(&x.stage.out, e) < 0 || lx_io_wait(lx_sig_fd(), (int)(wait / 1000000u), e) < 0))
 			return -1;
 		lx_sig_ack();
 		if (lx_sig_stop())
