@@ -157,14 +157,49 @@ int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err
 		.packing = c->packing,
 		.level = c->level,
 		.check = c->check,
-		.run_dir = getenv("LX_RUN"),
 	};
-	if (sc->run_dir && !*sc->run_dir)
-		sc->run_dir = NULL;
 	if (sc->out < 0 || cmd_trace(c, &sc->trace, e) < 0)
+		return -1;
+	const char *dir = getenv("LX_RUN");
+	if (dir && *dir && !c->check && !(sc->ledger = lx_ledger_open(dir, e)))
 		return -1;
 	c->unstarted = false; /* from here on the stage writes the abort mark */
 	return 0;
+}
+
+/* ---- the loop ---- */
+
+static int on_step(struct lx_stage *s, const struct cmd_loop *l, enum lx_step st, const struct lx_rec *r, struct lx_err *e)
+{
+	switch (st) {
+	case LX_STEP_ITEM:
+	case LX_STEP_REC:
+		return l->item(r, e);
+	case LX_STEP_FRAME:
+		return l->frame ? l->frame(e) : 0;
+	case LX_STEP_MORE:
+		return l->wait ? l->wait(e) : lx_stage_wait(s, e);
+	case LX_STEP_RUN:
+		return l->run(e);
+	case LX_STEP_EOF:
+	case LX_STEP_ERROR:
+		break;
+	}
+	return -1;
+}
+
+int cmd_loop(struct lx_stage *s, const struct cmd_loop *l, struct lx_err *e)
+{
+	struct lx_rec r;
+	for (;;) {
+		enum lx_step st = lx_stage_next(s, &r, e);
+		if (st == LX_STEP_EOF)
+			return 0;
+		if (st == LX_STEP_ERROR && l->broke)
+			l->broke();
+		if (on_step(s, l, st, &r, e) < 0)
+			return -1;
+	}
 }
 
 /* ---- stats ---- */

@@ -80,8 +80,19 @@ int cmd_output(struct cmd_common *c, struct lx_err *e);
 int cmd_finish(struct cmd_common *c, struct lx_err *e);
 /* The --trace file, opened by the first call; *trace is NULL without --trace. */
 int cmd_trace(struct cmd_common *c, struct lx_trace **trace, struct lx_err *e);
-/* Stage configuration from the shared options (in 0, out cmd_output); the rest of sc is zeroed. Refuses a terminal as stdin. */
+/* Stage configuration from the shared options (in 0, out cmd_output) and LX_RUN; the rest of sc is zeroed. Refuses a
+ * terminal as stdin. */
 int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err *e);
+/* The loop of a stage that works on one thing at a time, until the end of its input: 0 or -1. Any but `item` and `run`
+ * may be NULL. */
+struct cmd_loop {
+	int (*item)(const struct lx_rec *r, struct lx_err *e); /* an item, or with take_all a record */
+	int (*frame)(struct lx_err *e); /* the frame at hand is done */
+	int (*wait)(struct lx_err *e);  /* no whole frame is at hand; NULL: lx_stage_wait */
+	int (*run)(struct lx_err *e);   /* the end of a run's input: ends with lx_stage_end_run */
+	void (*broke)(void);            /* the input is damaged, cut off or given up */
+};
+int cmd_loop(struct lx_stage *s, const struct cmd_loop *l, struct lx_err *e);
 /* Add one JSON object, on one line, to the --stats file: the sums of the stage's run so far plus `more` (JSON members
  * beginning with a comma, or ""). Once per run: after lx_stage_end_run, or when giving up. Nothing without --stats.
  *     {"stage":"lx-map","run":"r1","domain":"page",

@@ -270,34 +270,7 @@ static int end_reframed_run(struct lx_err *e)
 	return cmd_stats(&common, &r.stage, more, e);
 }
 
-static int reframe_loop(struct lx_err *e)
-{
-	struct lx_rec rec;
-	for (;;) {
-		int rc = 0;
-		switch (lx_stage_next(&r.stage, &rec, e)) {
-		case LX_STEP_ITEM:
-			rc = add_item(&rec, e);
-			break;
-		case LX_STEP_FRAME:
-			rc = end_of_frame(e);
-			break;
-		case LX_STEP_MORE:
-			rc = wait_input(e);
-			break;
-		case LX_STEP_RUN:
-			rc = end_reframed_run(e);
-			break;
-		case LX_STEP_EOF:
-			return 0;
-		case LX_STEP_REC:
-		case LX_STEP_ERROR:
-			return -1;
-		}
-		if (rc < 0)
-			return -1;
-	}
-}
+static const struct cmd_loop reframing = { .item = add_item, .frame = end_of_frame, .wait = wait_input, .run = end_reframed_run };
 
 static void reframe(struct lx_err *e)
 {
@@ -310,7 +283,7 @@ static void reframe(struct lx_err *e)
 		lx_err_sys(e, "--bucket");
 		return;
 	}
-	if (lx_stage_init(&r.stage, &conf, e) < 0 || reframe_loop(e) < 0)
+	if (lx_stage_init(&r.stage, &conf, e) < 0 || cmd_loop(&r.stage, &reframing, e) < 0)
 		lx_stage_abort(&r.stage, e);
 	lx_stage_release(&r.stage);
 	for (int i = 0; r.buckets && i < LX_SCHED_BUCKETS; i++)

@@ -168,12 +168,7 @@ static int settle(const struct lx_id *ancestor, struct lx_err *e)
 {
 	if (lx_done_has(x.done, ancestor) == LX_DONE_NO || lx_done_has(x.forgotten, ancestor) != LX_DONE_NO)
 		return 0;
-	struct lx_span value;
-	int have = lx_await_get(x.await, ancestor, &value, e);
-	if (have <= 0)
-		return have;
-	lx_await_forget(x.await, ancestor);
-	return lx_done_add(x.forgotten, ancestor, false, e);
+	return lx_await_forget(x.await, ancestor) ? lx_done_add(x.forgotten, ancestor, false, e) : 0;
 }
 
 /* A descendant, or all that is below an item between it and the ancestor, asks for nothing any more. */
@@ -285,33 +280,7 @@ static int end_run(struct lx_err *e)
 	return cmd_stats(&common, &x.stage, more, e);
 }
 
-static int loop(struct lx_err *e)
-{
-	struct lx_rec rec;
-	for (;;) {
-		int rc = 0;
-		switch (lx_stage_next(&x.stage, &rec, e)) {
-		case LX_STEP_ITEM:
-			rc = take_item(&rec, e);
-			break;
-		case LX_STEP_MORE:
-			rc = lx_stage_wait(&x.stage, e);
-			break;
-		case LX_STEP_RUN:
-			rc = end_run(e);
-			break;
-		case LX_STEP_EOF:
-			return 0;
-		case LX_STEP_ERROR:
-			return -1;
-		case LX_STEP_FRAME:
-		case LX_STEP_REC:
-			break;
-		}
-		if (rc < 0)
-			return -1;
-	}
-}
+static const struct cmd_loop loop = { .item = take_item, .run = end_run };
 
 static void run(struct lx_err *e)
 {
@@ -322,7 +291,7 @@ static void run(struct lx_err *e)
 	sc.plan = plan_broadcast;
 	sc.other = on_other;
 	sc.seen = on_seen;
-	if (lx_stage_init(&x.stage, &sc, e) < 0 || loop(e) < 0)
+	if (lx_stage_init(&x.stage, &sc, e) < 0 || cmd_loop(&x.stage, &loop, e) < 0)
 		lx_stage_abort(&x.stage, e);
 }
 

@@ -286,7 +286,7 @@ static int emit_piece(struct slot *s, const struct lx_split_piece *piece, struct
 static bool is_barred(const struct slot *s)
 {
 	struct lx_span cause;
-	if (!x.stage.ledger || s->count % 1024)
+	if (!x.stage.conf.ledger || s->count % 1024)
 		return false;
 	lx_stage_ledger(&x.stage);
 	return lx_stage_barred(&x.stage, &s->parent, &cause) != LX_PRESENT;
@@ -719,7 +719,7 @@ static int configure(int argc, char **argv, struct lx_err *e)
 	if (first < 0)
 		return -1;
 	if (!common.domain)
-		return lx_err_set(e, LX_USAGE, "-d DOMAIN is missing: a name for the children");
+		return lx_err_set(e, LX_USAGE, "-d DOMAIN is missing: a name for the children (options stand before the command)");
 	x.argv = first < argc ? argv + first : NULL;
 	if (x.argv && !format_arg)
 		format_arg = "lines";

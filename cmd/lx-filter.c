@@ -105,32 +105,12 @@ static int end_run(void *ctx, const struct lx_jobs_stats *st, struct lx_err *e)
 	return cmd_stats(&common, &x.stage, more, e);
 }
 
-static int filter_by_tests(struct lx_err *e)
+static int end_tests(struct lx_err *e)
 {
-	struct lx_rec rec;
-	for (;;) {
-		int rc = 0;
-		switch (lx_stage_next(&x.stage, &rec, e)) {
-		case LX_STEP_ITEM:
-			rc = judge(&rec, e);
-			break;
-		case LX_STEP_MORE:
-			rc = lx_stage_wait(&x.stage, e);
-			break;
-		case LX_STEP_RUN:
-			rc = lx_stage_end_run(&x.stage, e) < 0 ? -1 : end_run(NULL, NULL, e);
-			break;
-		case LX_STEP_EOF:
-			return 0;
-		case LX_STEP_ERROR:
-			return -1;
-		default:
-			break;
-		}
-		if (rc < 0)
-			return -1;
-	}
+	return lx_stage_end_run(&x.stage, e) < 0 ? -1 : end_run(NULL, NULL, e);
 }
+
+static const struct cmd_loop by_tests = { .item = judge, .run = end_tests };
 
 /* ---- by a command ---- */
 
@@ -163,7 +143,7 @@ static int run(struct lx_err *e)
 	}
 	if (lx_stage_init(&x.stage, &sc, e) < 0)
 		return -1;
-	int rc = x.tmpl ? lx_jobs_run(x.jobs, &x.conf, e) : filter_by_tests(e);
+	int rc = x.tmpl ? lx_jobs_run(x.jobs, &x.conf, e) : cmd_loop(&x.stage, &by_tests, e);
 	if (rc < 0)
 		lx_stage_abort(&x.stage, e);
 	return rc;

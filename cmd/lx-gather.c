@@ -511,41 +511,14 @@ static int wait_for_input(struct lx_err *e)
 }
 
 /* The input is damaged, cut or given up: what is complete leaves all the same, nothing unfinished gets a verdict. */
-static int input_broke(void)
+static void input_broke(void)
 {
 	struct lx_err e = LX_ERR_INIT;
 	if (x.group)
 		lx_group_flush(x.group, &e);
-	return -1;
 }
 
-static int work(struct lx_err *e)
-{
-	struct lx_rec r;
-	for (;;) {
-		int rc = 0;
-		switch (lx_stage_next(&x.stage, &r, e)) {
-		case LX_STEP_ERROR:
-			return input_broke();
-		case LX_STEP_EOF:
-			return 0;
-		case LX_STEP_MORE:
-			rc = wait_for_input(e);
-			break;
-		case LX_STEP_REC:
-			rc = take(&r, e);
-			break;
-		case LX_STEP_RUN:
-			rc = end_run(e);
-			break;
-		case LX_STEP_ITEM:
-		case LX_STEP_FRAME:
-			break;
-		}
-		if (rc < 0)
-			return -1;
-	}
-}
+static const struct cmd_loop loop = { .item = take, .wait = wait_for_input, .run = end_run, .broke = input_broke };
 
 /* ---- options ---- */
 
@@ -593,7 +566,7 @@ static int run(struct lx_err *e)
 	conf.take_all = true;
 	if (lx_stage_init(&x.stage, &conf, e) < 0)
 		return -1;
-	int rc = work(e);
+	int rc = cmd_loop(&x.stage, &loop, e);
 	if (rc < 0)
 		lx_stage_abort(&x.stage, e);
 	return rc;

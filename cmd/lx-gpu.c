@@ -175,34 +175,7 @@ static int end_run(struct lx_err *e)
 	return run_frame(e) < 0 || lx_stage_end_run(&x.stage, e) < 0 ? -1 : cmd_stats(&common, &x.stage, "", e);
 }
 
-static int loop(struct lx_err *e)
-{
-	struct lx_rec rec;
-	for (;;) {
-		int rc = 0;
-		switch (lx_stage_next(&x.stage, &rec, e)) {
-		case LX_STEP_ITEM:
-			rc = hold(&rec, e);
-			break;
-		case LX_STEP_FRAME:
-			rc = run_frame(e);
-			break;
-		case LX_STEP_MORE:
-			rc = lx_stage_wait(&x.stage, e);
-			break;
-		case LX_STEP_RUN:
-			rc = end_run(e);
-			break;
-		case LX_STEP_EOF:
-			return 0;
-		case LX_STEP_REC:
-		case LX_STEP_ERROR:
-			return -1;
-		}
-		if (rc < 0)
-			return -1;
-	}
-}
+static const struct cmd_loop loop = { .item = hold, .frame = run_frame, .run = end_run };
 
 /* ---- options ---- */
 
@@ -270,7 +243,7 @@ static void run(struct lx_err *e)
 		return;
 	sc.keep_frames = true;
 	sc.plan = plan_gpu;
-	if (lx_stage_init(&x.stage, &sc, e) < 0 || loop(e) < 0)
+	if (lx_stage_init(&x.stage, &sc, e) < 0 || cmd_loop(&x.stage, &loop, e) < 0)
 		lx_stage_abort(&x.stage, e);
 }
 

@@ -499,7 +499,6 @@ static int open_output(struct lx_err *e)
 	if (st->conf.out < 0 || lx_writer_init(&st->out, st->conf.out, &common.limits, e) < 0)
 		return -1;
 	common.unstarted = false;
-	common.unstarted = false;
 	st->out.level = common.level;
 	s.json = (struct lx_json){ .tags = !plain, .member = plain ? NULL : "lx", .max_depth = common.limits.depth - 1 };
 	return 0;

@@ -267,33 +267,7 @@ static int wait_input(struct lx_err *e)
 	return lx_stage_wait(&o.stage, e);
 }
 
-static int run(struct lx_err *e)
-{
-	struct lx_rec r;
-	for (;;) {
-		int rc = 0;
-		switch (lx_stage_next(&o.stage, &r, e)) {
-		case LX_STEP_ERROR:
-			return -1;
-		case LX_STEP_MORE:
-			rc = wait_input(e);
-			break;
-		case LX_STEP_ITEM:
-		case LX_STEP_REC:
-			rc = on_record(&r, e);
-			break;
-		case LX_STEP_FRAME:
-			break;
-		case LX_STEP_RUN:
-			rc = end_run(e);
-			break;
-		case LX_STEP_EOF:
-			return 0;
-		}
-		if (rc < 0)
-			return -1;
-	}
-}
+static const struct cmd_loop loop = { .item = on_record, .wait = wait_input, .run = end_run };
 
 /* ---- the verdict ---- */
 
@@ -401,7 +375,7 @@ int main(int argc, char **argv)
 	if (first >= 0 && first < argc)
 		lx_err_set(&e, LX_USAGE, "'%s': it reads stdin and takes no operands", argv[first]);
 	if (e.code == LX_OK && open_all(&e) == 0) {
-		if (run(&e) < 0)
+		if (cmd_loop(&o.stage, &loop, &e) < 0)
 			give_up(&e);
 		else
 			finish(&e);

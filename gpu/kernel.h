@@ -5,13 +5,18 @@
  * phases all threads of the item meet: what one phase has written, the next may read. So a kernel has no barrier
  * inside it, and its integer results are the same on every device.
  *
- *     LX_PHASE(count_dark)
+ *     LX_PHASE(dark_clear)
  *     {
- *             LX_FOR(p, k->pixels)
+ *             LX_ONCE
+ *                     k->out[0] = 0;
+ *     }
+ *     LX_PHASE(dark_count)
+ *     {
+ *             LX_FOR(p, (uint64_t)k->width * k->height)
  *                     if (k->grey[p] < k->args[0])
  *                             LX_ADD(&k->out[0], 1);
  *     }
- *     LX_KERNEL(dark, clear_out, count_dark)
+ *     #define DARK_PHASES dark_clear, dark_count
  *
  * `out` holds anything when the first phase begins: a kernel writes every byte of it, or fails the item.
  */

@@ -258,13 +258,14 @@ int lx_await_get(struct lx_await *a, const struct lx_id *item, struct lx_span *v
 	return 1;
 }
 
-void lx_await_forget(struct lx_await *a, const struct lx_id *item)
+bool lx_await_forget(struct lx_await *a, const struct lx_id *item)
 {
 	struct entry *n = find(a, item, lx_id_hash(item));
-	if (!n || is_waited_for(n))
-		return;
+	if (!n || !n->has_value || is_waited_for(n))
+		return false;
 	drop_value(a, n);
 	remove_entry(a, n);
+	return true;
 }
 
 /* ---- records that wait ---- */

@@ -24,8 +24,8 @@ int lx_await_hold(struct lx_await *a, const struct lx_id *item, struct lx_span r
 /* Take a record that waits for the item into *record, which is cleared: 1, 0: none is left, -1. In no particular order. */
 int lx_await_take(struct lx_await *a, const struct lx_id *item, struct lx_buf *record, struct lx_err *e);
 
-/* Forget the value; nothing may wait for the item. */
-void lx_await_forget(struct lx_await *a, const struct lx_id *item);
+/* Forget the value: whether there was one. Not while anything waits for the item. */
+bool lx_await_forget(struct lx_await *a, const struct lx_id *item);
 /* An item that records wait for: false when there is none. */
 bool lx_await_any(const struct lx_await *a, struct lx_id *item);
 

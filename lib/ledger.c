@@ -10,6 +10,7 @@
 
 #define FIELDS 8
 #define CHUNK (64u << 10)
+#define CHUNKS 16 /* read at one look */
 
 enum field { RUN, DOMAIN, ID, TYPE, ANCHOR, ORIGIN, STAGE, MESSAGE };
 
@@ -47,7 +48,7 @@ struct lx_ledger *lx_ledger_open(const char *dir, struct lx_err *e)
 		close(fd);
 		lx_err_sys(e, "LX_RUN");
 	} else {
-		lx_err_set(e, LX_USAGE, "LX_RUN=%s: %s", dir,
+		lx_err_set(e, LX_USAGE, "LX_RUN=%s: %s (make the directory, or do not set LX_RUN)", dir,
 		           folder < 0 ? strerror(why) : why ? strerror(why) : "barriers in it is no regular file");
 	}
 	return NULL;
@@ -247,7 +248,8 @@ void lx_ledger_read(struct lx_ledger *l, const struct lx_plan *p, struct lx_doom
 	l->looked_ns = ns;
 	if (st.st_size < l->at) /* somebody emptied it */
 		l->at = st.st_size;
-	while (l->at < st.st_size) {
+	/* No more at a time than what others may reasonably have told since: a stage works, it does not read. */
+	for (int chunks = 0; l->at < st.st_size && chunks < CHUNKS; chunks++) {
 		uint8_t *to = lx_buf_room(&l->in, CHUNK);
 		ssize_t got = to ? pread(l->fd, to, CHUNK, l->at) : -1;
 		if (got <= 0)

@@ -29,7 +29,7 @@ void lx_ledger_close(struct lx_ledger *l); /* may be NULL */
 void lx_ledger_write(struct lx_ledger *l, const struct lx_plan *p, uint32_t domain, const struct lx_id *id, struct lx_span cause);
 
 /* What others have written since: barriers of this run, on items of domains of p, are put into d. Looks at the file every
- * LX_LEDGER_MS at most, at once with `now`. */
+ * LX_LEDGER_MS at most, at once with `now`, and takes in 1 MiB at most. */
 void lx_ledger_read(struct lx_ledger *l, const struct lx_plan *p, struct lx_doom *d, bool now);
 
 #endif

@@ -597,11 +597,24 @@ static void known_fields(const struct lx_plan *p, int domain, char *out, size_t 
 				n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "", *w);
 }
 
+/* The last that took a field away; NULL: nobody did. */
+static const char *dropped_by(const struct lx_plan *p, int domain, const char *field)
+{
+	for (int i = p->n_ops - 1; i >= 0; i--)
+		if (p->ops[i].domain == domain && list_has(p->ops[i].drops, field))
+			return p->ops[i].tool;
+	return NULL;
+}
+
 int lx_plan_reads(const struct lx_plan *p, int domain, const char *field, const char *option, struct lx_err *e)
 {
 	char names[512];
 	if (lx_plan_knows(p, domain, field) >= 0)
 		return 0;
+	const char *by = dropped_by(p, domain, field);
+	if (by)
+		return lx_err_set(e, LX_USAGE, "field '%s' of %s is gone: %s removed it (%s here; there it stays with %s)", field,
+		                  p->domains[domain].name, by, option, strcmp(by, "lx-expand") == 0 ? "--keep" : "no --drop");
 	known_fields(p, domain, names, sizeof(names));
 	return lx_err_set(e, LX_USAGE, "nothing writes field '%s' of %s: its fields here are %s (%s)", field,
 	                  p->domains[domain].name, names, option);

@@ -11,6 +11,9 @@
 
 enum state { FRESH, IN_RUN, RUN_DONE, AT_EOF };
 
+/* Whose word a new barrier is: of a record that passes, our own verdict, or told by the ledger or a hint. */
+enum source { PASSING, JUDGED, TOLD };
+
 int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_err *e)
 {
 	memset(s, 0, sizeof(*s));
@@ -24,8 +27,6 @@ int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_e
 	s->doom = lx_doom_new(DOOM_MAX);
 	if (!s->doom)
 		return lx_err_sys(e, "%s", c->tool);
-	if (c->run_dir && !(s->ledger = lx_ledger_open(c->run_dir, e)))
-		return -1;
 	s->in = lx_reader_new(c->in, "stdin", &c->limits, e);
 	return s->in ? 0 : -1;
 }
@@ -36,10 +37,10 @@ void lx_stage_release(struct lx_stage *s)
 	if (s->conf.out >= 0)
 		lx_writer_release(&s->out);
 	lx_doom_free(s->doom);
-	lx_ledger_close(s->ledger);
+	lx_ledger_close(s->conf.ledger);
 	lx_plan_free(&s->plan);
 	lx_buf_free(&s->scratch);
-	s->ledger = NULL;
+	s->conf.ledger = NULL;
 	s->in = NULL;
 	s->doom = NULL;
 }
@@ -69,14 +70,19 @@ static bool is_old_news(const struct lx_stage *s, struct lx_span cause)
 	return s->conf.take_all && lx_cause_read(cause, &c) == 0 && !lx_span_eq(c.stage, lx_span_str(s->conf.tool));
 }
 
-/* A new barrier. Where it was not judged here, whoever did has told the ledger. */
+/* Whether the ledger may not know of a barrier: where it was not judged here, whoever did has told it. */
+static bool is_news(const struct lx_stage *s, uint32_t domain)
+{
+	return s->source == JUDGED || (s->source == PASSING && bears(&s->plan, domain));
+}
+
 static void on_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as)
 {
 	struct lx_stage *s = ctx;
 	struct lx_span cause = { 0 };
-	if (s->ledger && as == LX_SUPPRESSED && (s->judging || bears(&s->plan, domain)) &&
+	if (s->conf.ledger && as == LX_SUPPRESSED && is_news(s, domain) &&
 	    lx_doom_find(s->doom, &s->plan, domain, id, true, &cause) != LX_PRESENT && !is_old_news(s, cause))
-		lx_ledger_write(s->ledger, &s->plan, domain, id, cause);
+		lx_ledger_write(s->conf.ledger, &s->plan, domain, id, cause);
 	if (s->conf.barred)
 		s->conf.barred(s->conf.ctx, domain, id, as);
 }
@@ -182,9 +188,9 @@ static int pass_buf(struct lx_stage *s, struct lx_buf *b, enum pass what, struct
 	if (what == ANSWER)
 		trace_answer(s, &r);
 	if (what != BARRED && r.kind != LX_ITEM) {
-		s->judging = true;
+		s->source = JUDGED;
 		lx_doom_learn(s->doom, &s->plan, &r);
-		s->judging = false;
+		s->source = PASSING;
 	}
 	int rc = s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
 	lx_buf_clear(b);
@@ -224,9 +230,10 @@ static enum lx_step on_record(struct lx_stage *s, struct lx_rec *r, struct lx_er
 		lx_doom_learn(s->doom, &s->plan, r);
 	if (r->kind != LX_ITEM && seen(s, r, r->outcome, e) < 0)
 		return LX_STEP_ERROR;
-	if (r->kind == LX_ITEM && r->domain != (uint32_t)s->domain && s->conf.other && s->conf.other(s->conf.ctx, r, e) < 0)
+	bool other = r->domain != (uint32_t)s->domain;
+	if (r->kind == LX_ITEM && other && s->conf.other && s->conf.other(s->conf.ctx, r, e) < 0)
 		return LX_STEP_ERROR;
-	if (r->kind != LX_ITEM || r->domain != (uint32_t)s->domain)
+	if (r->kind != LX_ITEM || other)
 		return pass(s, r, e) < 0 ? LX_STEP_ERROR : LX_STEP_MORE;
 	as = barred(s, r, &cause, &fields);
 	if (as == LX_PRESENT) {
@@ -503,13 +510,16 @@ enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r
 
 void lx_stage_ledger(struct lx_stage *s)
 {
-	if (s->ledger && s->state == IN_RUN)
-		lx_ledger_read(s->ledger, &s->plan, s->doom, false);
+	if (!s->conf.ledger || s->state != IN_RUN)
+		return;
+	s->source = TOLD;
+	lx_ledger_read(s->conf.ledger, &s->plan, s->doom, false);
+	s->source = PASSING;
 }
 
 int lx_stage_nap(const struct lx_stage *s, int ms)
 {
-	return s->ledger && (ms < 0 || ms > NAP_MS) ? NAP_MS : ms;
+	return s->conf.ledger && (ms < 0 || ms > NAP_MS) ? NAP_MS : ms;
 }
 
 static int learn_bar(struct lx_stage *s, uint64_t domain, const struct lx_id *id, struct lx_err *e)
@@ -519,8 +529,10 @@ static int learn_bar(struct lx_stage *s, uint64_t domain, const struct lx_id *id
 	if (domain >= (uint64_t)s->plan.n_domains)
 		return 0;
 	int rc = lx_stage_cause(s, &cause, (uint32_t)domain, id, &why, e);
+	s->source = TOLD;
 	if (rc == 0)
 		lx_doom_bar(s->doom, (uint32_t)domain, id, LX_SUPPRESSED, lx_buf_view(&cause));
+	s->source = PASSING;
 	lx_buf_free(&cause);
 	return rc;
 }

@@ -40,7 +40,7 @@ struct lx_stage_conf {
 	bool any_domain;    /* lx-cat: no work domain is looked for */
 	bool check;         /* stop after the begin marks (LX_CHECK) */
 	struct lx_trace *trace; /* --trace, or NULL */
-	const char *run_dir; /* LX_RUN, or NULL: barriers are written to its ledger and learnt from it (lib/ledger.h) */
+	struct lx_ledger *ledger; /* of LX_RUN, or NULL: barriers are written there and learnt from it. Closed by lx_stage_release */
 	/* At the begin mark of every run, with s->domain set: apply the stage's own operation to *p or
 	 * refuse. Called before anything else of the run is read. */
 	int (*plan)(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e);
@@ -62,14 +62,13 @@ struct lx_stage {
 	struct lx_plan plan;     /* as written: the input's plan with our operation applied */
 	int domain;              /* work domain in plan */
 	struct lx_doom *doom;
-	struct lx_ledger *ledger; /* NULL: none */
 	struct lx_counts got;    /* records read, this run */
 	uint64_t barred;         /* items of the domain passed on without work because of a barrier */
 	uint64_t handed, answered;
 	struct lx_buf scratch;   /* records being built */
 	/* internal */
 	int state;
-	bool judging;   /* what is learnt now was judged here */
+	int source;     /* where what is learnt now comes from */
 	bool in_frame;  /* records of the reader's frame are left */
 	bool frame_due; /* a filter's frame is to be closed */
 	bool run_waits; /* a begin mark was read and not acted on */

@@ -127,6 +127,16 @@ verdicts() { jq -c '[.lx.id, .lx.outcome, .lx.cause.type, .lx.cause.message, .lx
 	LX_RUN='' lx-map -d doc -i name -- cat <in.lx >/dev/null
 }
 
+@test "ledger: who refuses the directory says so once, and the pipeline ends with that status" {
+	got=0
+	bash -c "echo 'a b' | lx-in --lines -d doc | LX_RUN=$PWD/none lx-expand -d line -s delim:' ' | lx-gather | lx-out" >out 2>err 3>&- || got=$?
+	[[ $got == 2 ]] || fail "exit $got: $(<err)"
+	says lx-expand LX_RUN none 'make the directory'
+	mkdir run
+	LX_CHECK=1 LX_RUN=$PWD/run lx-map -d doc -i name -- cat < <(docs one 'seq 1') >/dev/null
+	[[ ! -e run/barriers ]]
+}
+
 @test "ledger: a full disk costs work, and nothing else" {
 	mkdir run
 	export LX_RUN=$PWD/run

@@ -136,7 +136,7 @@ END
 	same_stream all.lx out.lx
 	[[ $(jq '.waited > 1000 and .spilled_bytes > 1000000' stats) == true ]]
 	[[ $(fields out.lx 1 | awk '{ split($1, id, "."); if (index($0, "\"t\":\"T" id[1] " ") == 0) bad++; n++ } END { print (n > 5000), bad + 0 }') == '1 0' ]]
-	[[ ! $(fields out.lx 1 | wc -l) == 0 && -z $(verdicts out.lx) ]]
+	[[ -z $(verdicts out.lx) ]]
 }
 
 @test "lx-broadcast: memory does not grow with the parents that have passed" {
@@ -157,7 +157,6 @@ END
 	PLAN=${B_AB/\{\"domains/\{\"run\":\"other\",\"domains} stream '[1,0,[0],{"t":"Z"},"a"]' "$P00" '[3,1,[0],1,0,null]' >two.lx
 	cat one.lx two.lx | lx-broadcast -i t >out.lx
 	[[ $(lx-cat --json out.lx | jq -c 'select(type == "array" and .[1] == 1 and .[0] == 1) | .[3].t' | tr -d '\n') == '"A""A""Z"' ]]
-	stream "$D0" "$P00" >half.lx
 	cat one.lx one.lx | lx-broadcast -i t >joined.lx
 	canonical joined.lx >/dev/null
 }

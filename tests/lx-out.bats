@@ -389,7 +389,7 @@ print(frames[1])')
 }
 
 @test "lx-out: -d counts an expansion that failed" {
-	printf 'a\nb\nc\n' | lx-in --lines -d doc | lx-expand -d line -- sh -c 'echo x; [ "$LX_ID" != 1 ] || exit 3' >in.lx || true
+	printf 'a\nb\nc\n' | lx-in --lines -d doc | lx-expand -d line -- sh -c 'echo x; [ "$LX_ID" != 1 ] || exit 3' >in.lx
 	exits 1 lx-out -d line <in.lx
 	grep -q '3 present, 1 expansion failed' err
 	grep -q '1 exit: 1' err

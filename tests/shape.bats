@@ -100,3 +100,12 @@ refused() {
 	[[ $got == 2 && ! -e ran ]]
 	says lx-gather lx-expand
 }
+
+@test "shape: a field that a stage before has taken away names that stage and what keeps it" {
+	printf 'a b\n' | lx-in --run r --lines -d doc | lx-expand -d word -s delim:' ' >in.lx
+	exits 2 lx-expand -d again --of doc -s delim:' ' <in.lx
+	says "'data'" doc lx-expand --keep
+	lx-map -d word --drop data -o v -- cat <in.lx >m.lx
+	exits 2 lx-filter -d word 'data==x' <m.lx
+	says "'data'" word lx-map --drop
+}

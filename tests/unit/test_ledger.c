@@ -150,6 +150,9 @@ static void garbage_is_passed_over(void)
 	/* A line of megabytes takes no memory, and the one behind it counts. */
 	CHECK(ftruncate(fd, 20 << 20) == 0 && put(fd, "\nr1\tdoc\t1\tt\tdoc:1\tdoc:1\tlx-map\tno\n"));
 	lx_ledger_read(l, &plan, d, true);
+	CHECK(!barred(d, 0, (struct lx_id){ 1, { 1 } })); /* nor all of a stage's time */
+	for (int i = 0; i < 20; i++)
+		lx_ledger_read(l, &plan, d, true);
 	CHECK(barred(d, 0, (struct lx_id){ 1, { 1 } }));
 	/* Emptied: what comes then is read. */
 	CHECK(ftruncate(fd, 0) == 0);
