@@ -116,7 +116,9 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	lx-batch --fixed -n 3 -j 1 -W "tee sent.lx | $W" <d.lx >out.lx
 	run frames sent.lx 1
 	assert_output '3 3 1'
-	lx-batch --gpus 4,7 -n 1 -W "echo \$LX_WORKER \$CUDA_VISIBLE_DEVICES >w\$LX_WORKER; exec $W" <d.lx >out.lx
+	# Neither serves before both have started: one alone could answer all.
+	lx-batch --gpus 4,7 -n 1 --start-timeout 60 <d.lx >out.lx \
+		-W "echo \$LX_WORKER \$CUDA_VISIBLE_DEVICES >w\$LX_WORKER; until [ -s w0 -a -s w1 ]; do sleep 0.01; done; exec $W"
 	[[ $(cat w0 w1) == $'0 4\n1 7' ]]
 }
 
