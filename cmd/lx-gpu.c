@@ -7,15 +7,20 @@
 #include "cmd.h"
 #include "device.h"
 #include "image.h"
+#include "io.h"
+#include "sig.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char usage[] =
 	"lx-gpu [-d DOMAIN] [-i FIELD] [-o FIELD] [--device DEVICE] [-j THREADS]\n"
-	"       [--max-pixels N] [--drop FIELDS] [-qv] [--stats FILE] [--trace FILE]\n"
-	"       [--to FILE] [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
-	"       [--max-depth N] [--max-id N] [--max-fields N] OP[:ARGS] ...\n"
+	"       [--device-mem SIZE] [--max-pixels N] [--drop FIELDS] [-qv]\n"
+	"       [--stats FILE] [--trace FILE] [--to FILE] [--compress PACKING]\n"
+	"       [--max-record SIZE] [--max-frame SIZE] [--max-depth N] [--max-id N]\n"
+	"       [--max-fields N] OP[:ARGS] ...\n"
 	"lx-gpu --list";
 
 #define OPS_MAX 32
@@ -23,7 +28,7 @@ static const char usage[] =
 static struct cmd_common common = CMD_STAGE_INIT;
 static bool list;
 static const char *device = "auto";
-static uint64_t threads, max_pixels = LX_IMAGE_PIXELS;
+static uint64_t threads, device_mem, max_pixels = LX_IMAGE_PIXELS;
 
 static const struct lx_opt options[] = {
 	{ 'd', "domain", LX_OPT_STR, &common.domain, 0, 0, NULL },
@@ -31,6 +36,7 @@ static const struct lx_opt options[] = {
 	{ 'o', "out-field", LX_OPT_STR, &common.out_field, 0, 0, NULL },
 	{ 0, "device", LX_OPT_STR, &device, 0, 0, NULL },
 	{ 'j', "threads", LX_OPT_UINT, &threads, 1, 1024, NULL },
+	{ 0, "device-mem", LX_OPT_SIZE, &device_mem, 1, 0, NULL },
 	{ 0, "max-pixels", LX_OPT_UINT, &max_pixels, 1, 1ull << 32, NULL },
 	{ 0, "list", LX_OPT_FLAG, &list, 0, 0, NULL },
 	{ 0, "drop", LX_OPT_NAMES, &common.drop, 0, 0, NULL },
@@ -44,12 +50,23 @@ static const struct lx_opt options[] = {
 	{ 0 },
 };
 
-/* An item of the frame at hand. */
+/* An item of a frame. */
 struct held {
-	struct lx_rec rec; /* in the frame, which stays until it is answered */
-	uint32_t width, height;
-	const char *type;  /* of its failure; NULL: none */
+	struct lx_rec rec;  /* in the frame's bytes */
+	size_t at, len;     /* there */
+	struct lx_image im;
+	struct lx_span value;
+	const char *type;   /* of its failure; NULL: none */
 	char why[160];
+};
+
+/* A frame on its way: copied, for the stage reads on. */
+struct frame {
+	struct lx_device_batch batch;
+	struct lx_buf bytes;
+	struct held *held;
+	size_t cap;
+	bool running;
 };
 
 static struct {
@@ -61,9 +78,8 @@ static struct {
 	uint32_t words;
 	const char *in_field;
 	const char *names[OPS_MAX + 1]; /* the fields written */
-	struct held *held;
-	size_t n_held, cap_held;
-	uint64_t *out; /* results of as many */
+	struct frame frames[LX_DEVICE_BATCHES];
+	struct frame *open;     /* that of the stage's frame at hand; NULL: no item of it was seen */
 	struct lx_buf values;
 	struct lx_edit *edits; /* the fields dropped, then those written */
 } x;
@@ -74,6 +90,8 @@ static int plan_gpu(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_
 {
 	(void)ctx;
 	const char *reads[] = { x.in_field, NULL };
+	if (common.packing < 0)
+		s->conf.packing = p->packing; /* answered in kind, though frames are closed here */
 	if (lx_plan_reads(p, s->domain, x.in_field, "-i", e) < 0)
 		return -1;
 	for (size_t i = 0; i < common.drop.n; i++)
@@ -85,25 +103,7 @@ static int plan_gpu(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_
 	return lx_plan_op(p, "lx-gpu", s->domain, reads, x.names, common.drop.v, e);
 }
 
-/* ---- a frame ---- */
-
-static int hold(const struct lx_rec *r, struct lx_err *e)
-{
-	if (x.n_held == x.cap_held) {
-		size_t cap = x.cap_held ? 2 * x.cap_held : 64;
-		struct held *h = realloc(x.held, cap * sizeof(*h));
-		uint64_t *out = h ? realloc(x.out, cap * x.words * sizeof(*out)) : NULL;
-		x.held = h ? h : x.held;
-		x.out = out ? out : x.out;
-		if (!out)
-			return lx_err_sys(e, "a batch of %zu items", cap);
-		x.cap_held = cap;
-	}
-	struct held *h = &x.held[x.n_held++];
-	h->rec = *r;
-	h->type = NULL;
-	return 0;
-}
+/* ---- items, by the device's threads ---- */
 
 static bool refuse(struct held *h, const char *type, const char *why)
 {
@@ -112,41 +112,95 @@ static bool refuse(struct held *h, const char *type, const char *why)
 	return false;
 }
 
-/* The pixels of an image, in the thread's room. */
-static bool prepare(void *ctx, size_t i, struct lx_buf *room, struct lx_device_input *in)
+static bool measure(void *ctx, size_t i, struct lx_device_input *in)
 {
-	(void)ctx;
-	struct held *h = &x.held[i];
+	struct frame *f = ctx;
+	struct held *h = &f->held[i];
 	struct lx_err why = LX_ERR_INIT;
-	struct lx_image im;
 	struct lx_val v;
 	struct lx_span field = lx_rec_field(&h->rec, x.in_field);
 	if (!field.p)
 		return refuse(h, "no-field", "no such field (-i)");
 	if (lx_val_from(field, &v) < 0 || (v.type != LX_BIN && v.type != LX_STR))
 		return refuse(h, "bad-field", "neither a string nor bytes");
-	if (lx_image_probe(v.s, max_pixels, &im, &why) < 0)
+	h->value = v.s;
+	if (x.calls[0].op->input == LX_BYTES) {
+		*in = (struct lx_device_input){ .bytes = v.s.p, .len = v.s.len };
+		return true;
+	}
+	if (lx_image_probe(v.s, max_pixels, &h->im, &why) < 0)
 		return refuse(h, "bad-image", why.msg);
-	uint64_t len = (uint64_t)im.width * im.height * im.channels;
-	uint8_t *to = lx_buf_room(room, len);
-	if (!to)
-		return refuse(h, "oversize", "no memory for its pixels (--max-pixels)");
-	if (lx_image_decode(v.s, &im, to, &why) < 0)
-		return refuse(h, "bad-image", why.msg);
-	*in = (struct lx_device_input){ .bytes = to, .len = len, .width = im.width, .height = im.height, .channels = im.channels };
-	h->width = im.width;
-	h->height = im.height;
+	*in = (struct lx_device_input){
+		.len = (uint64_t)h->im.width * h->im.height * h->im.channels, .width = h->im.width, .height = h->im.height, .channels = h->im.channels,
+	};
 	return true;
 }
 
-static int answer(struct held *h, const uint64_t *out, struct lx_err *e)
+static bool decode(void *ctx, size_t i, const struct lx_device_input *in, uint8_t *to)
+{
+	struct frame *f = ctx;
+	struct lx_err why = LX_ERR_INIT;
+	(void)in;
+	return lx_image_decode(f->held[i].value, &f->held[i].im, to, &why) == 0 || refuse(&f->held[i], "bad-image", why.msg);
+}
+
+static void oversize(void *ctx, size_t i, uint64_t need)
+{
+	struct frame *f = ctx;
+	char why[96];
+	snprintf(why, sizeof(why), "%llu bytes on the device, more than it may use (--device-mem)", (unsigned long long)need);
+	refuse(&f->held[i], "oversize", why);
+}
+
+/* ---- frames ---- */
+
+/* Room for one more item. */
+static int grow(struct frame *f, struct lx_err *e)
+{
+	struct lx_device_batch *b = &f->batch;
+	size_t cap = f->cap ? 2 * f->cap : 64;
+	if (b->n < f->cap)
+		return 0;
+	struct held *held = realloc(f->held, cap * sizeof(*held));
+	f->held = held ? held : f->held;
+	struct lx_device_input *in = held ? realloc(b->in, cap * sizeof(*in)) : NULL;
+	b->in = in ? in : b->in;
+	uint64_t *out = in ? realloc(b->out, cap * x.words * sizeof(*out)) : NULL;
+	b->out = out ? out : b->out;
+	uint32_t *status = out ? realloc(b->status, cap * x.n_calls * sizeof(*status)) : NULL;
+	b->status = status ? status : b->status;
+	if (!status)
+		return lx_err_sys(e, "a batch of %zu items", cap);
+	f->cap = cap;
+	return 0;
+}
+
+static int hold(const struct lx_rec *r, struct lx_err *e)
+{
+	struct frame *f = x.open;
+	for (size_t i = 0; !f; i++)
+		if (!x.frames[i].running)
+			f = x.open = &x.frames[i];
+	if (grow(f, e) < 0)
+		return -1;
+	f->held[f->batch.n++] = (struct held){ .at = f->bytes.len, .len = r->raw.len };
+	lx_buf_span(&f->bytes, r->raw);
+	return lx_buf_check(&f->bytes, e);
+}
+
+/* An item that was barred while it was computed is not answered as present. */
+static int answer(struct held *h, const struct lx_device_input *in, const uint64_t *out, struct lx_err *e)
 {
 	size_t at[OPS_MAX + 1] = { 0 };
+	struct lx_span cause = { 0 };
+	enum lx_outcome barred = lx_stage_barred(&x.stage, &h->rec, &cause);
 	if (h->type)
 		return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = h->type, .message = lx_span_str(h->why) }, e);
+	if (barred != LX_PRESENT)
+		return barred == LX_DROPPED ? lx_stage_drop(&x.stage, &h->rec, e) : lx_stage_suppress(&x.stage, &h->rec, cause, e);
 	lx_buf_clear(&x.values);
 	for (size_t i = 0; i < x.n_calls; out += x.calls[i++].words) {
-		x.calls[i].op->pack(&x.values, out, x.calls[i].args, h->width, h->height);
+		x.calls[i].op->pack(&x.values, out, &x.calls[i], in);
 		at[i + 1] = x.values.len;
 	}
 	if (lx_buf_check(&x.values, e) < 0)
@@ -156,34 +210,115 @@ static int answer(struct held *h, const uint64_t *out, struct lx_err *e)
 	return lx_stage_put_edit(&x.stage, &h->rec, x.edits, common.drop.n + x.n_calls, e);
 }
 
+/* Wait for a frame and write its answers: one frame again. */
+static int finish(struct frame *f, struct lx_err *e)
+{
+	struct lx_device_batch *b = &f->batch;
+	f->running = false;
+	if (lx_device_wait(x.device, b, e) < 0)
+		return -1;
+	for (size_t i = 0; i < b->n; i++)
+		if (answer(&f->held[i], &b->in[i], b->out + i * x.words, e) < 0)
+			return -1;
+	b->n = 0;
+	lx_buf_clear(&f->bytes);
+	return lx_writer_close(&x.stage.out, e);
+}
+
+/* What is done by now, in whatever order. Returns how many are not, or -1. */
+static int finish_done(struct lx_err *e)
+{
+	int left = 0;
+	for (size_t i = 0; i < LX_DEVICE_BATCHES; i++) {
+		struct frame *f = &x.frames[i];
+		if (!f->running)
+			continue;
+		if (!lx_device_done(x.device, &f->batch))
+			left++;
+		else if (finish(f, e) < 0)
+			return -1;
+	}
+	return left;
+}
+
+/* Wait for the device, and for input too if it is wanted; an interrupt ends the wait. */
+static int await(bool input, struct lx_err *e)
+{
+	struct pollfd p[] = {
+		{ .fd = lx_device_fd(x.device), .events = POLLIN },
+		{ .fd = lx_sig_fd(), .events = POLLIN },
+		{ .fd = input ? lx_stage_fd(&x.stage) : -1, .events = POLLIN },
+	};
+	if (lx_sig_stop())
+		return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
+	if (poll(p, 3, lx_stage_nap(&x.stage, -1)) < 0 && errno != EINTR)
+		return lx_err_sys(e, "poll");
+	if (p[1].revents)
+		lx_sig_ack();
+	lx_stage_ledger(&x.stage);
+	return p[2].revents ? 1 : 0;
+}
+
+/* The frame at hand is complete. */
 static int run_frame(struct lx_err *e)
 {
-	struct lx_device_batch b = {
-		.n = x.n_held, .prepare = prepare, .calls = x.calls, .n_calls = x.n_calls, .words = x.words, .out = x.out,
-	};
-	if (x.n_held && lx_device_run(x.device, &b, e) < 0)
-		return -1;
-	for (size_t i = 0; i < x.n_held; i++)
-		if (answer(&x.held[i], x.out + i * x.words, e) < 0)
+	struct frame *f = x.open;
+	int left;
+	if (!f)
+		return lx_writer_close(&x.stage.out, e);
+	for (size_t i = 0, used; i < f->batch.n; i++)
+		if (lx_rec_parse(f->bytes.p + f->held[i].at, f->held[i].len, &common.limits, &f->held[i].rec, &used, e) < 0)
 			return -1;
-	x.n_held = 0;
-	return 0;
+	f->batch.measure = measure;
+	f->batch.decode = decode;
+	f->batch.oversize = oversize;
+	f->batch.ctx = f;
+	f->batch.calls = x.calls;
+	f->batch.n_calls = x.n_calls;
+	f->batch.words = x.words;
+	f->running = true;
+	x.open = NULL;
+	lx_device_start(x.device, &f->batch);
+	while ((left = finish_done(e)) == LX_DEVICE_BATCHES)
+		if (await(false, e) < 0)
+			return -1;
+	return left < 0 ? -1 : 0;
+}
+
+/* No whole frame is at hand: answers go on while there is none. */
+static int wait_more(struct lx_err *e)
+{
+	int left, ready = 0;
+	while ((left = finish_done(e)) > 0 && ready == 0) {
+		if (!lx_io_ready(lx_stage_fd(&x.stage)) && lx_writer_flush(&x.stage.out, e) < 0)
+			return -1;
+		ready = await(true, e);
+	}
+	if (left < 0 || ready < 0)
+		return -1;
+	return ready ? lx_stage_fill(&x.stage, e) : lx_stage_wait(&x.stage, e);
 }
 
 static int end_run(struct lx_err *e)
 {
-	return run_frame(e) < 0 || lx_stage_end_run(&x.stage, e) < 0 ? -1 : cmd_stats(&common, &x.stage, "", e);
+	int left;
+	while ((left = finish_done(e)) > 0)
+		if (await(false, e) < 0)
+			return -1;
+	return left < 0 || lx_stage_end_run(&x.stage, e) < 0 ? -1 : cmd_stats(&common, &x.stage, "", e);
 }
 
-static const struct cmd_loop loop = { .item = hold, .frame = run_frame, .run = end_run };
+static const struct cmd_loop loop = { .item = hold, .frame = run_frame, .wait = wait_more, .run = end_run };
 
 /* ---- options ---- */
+
+static const char *const inputs[] = { [LX_IMAGE] = "images", [LX_BYTES] = "text" };
 
 static void print_list(void)
 {
 	puts("device\tcpu\tthis machine's cores, the same answers as any other");
 	for (const struct lx_gpu_op *op = lx_gpu_ops; op->name; op++)
-		printf("op\t%s%s\t%s; %s\n", op->name, op->args, op->result, op->help);
+		printf("op\t%s%s\t%s to %s; %s\n", op->name, op->args, inputs[op->input], op->result, op->help);
 }
 
 static int add_op(const char *text, struct lx_err *e)
@@ -193,6 +328,9 @@ static int add_op(const char *text, struct lx_err *e)
 		return lx_err_set(e, LX_USAGE, "over %d ops", OPS_MAX);
 	if (lx_gpu_parse(c, text, e) < 0)
 		return -1;
+	if (c->op->input != x.calls[0].op->input)
+		return lx_err_set(e, LX_USAGE, "%s reads %s and %s reads %s: use two lx-gpu, one behind the other", x.calls[0].op->name,
+		                  inputs[x.calls[0].op->input], c->op->name, inputs[c->op->input]);
 	for (size_t i = 0; i < x.n_calls; i++)
 		if (x.calls[i].op == c->op)
 			return lx_err_set(e, LX_USAGE, "%s twice: both would write the field '%s'", c->op->name, c->op->name);
@@ -208,7 +346,7 @@ static int pick_device(struct lx_err *e)
 		return lx_err_set(e, LX_WORKER, "--device %.32s: this lx-gpu was built without CUDA", device);
 	if (!any && strcmp(device, "cpu") != 0)
 		return lx_err_set(e, LX_USAGE, "--device: '%.32s' is none of auto, cpu and cuda:N", device);
-	x.device = lx_device_cpu((uint32_t)threads, e);
+	x.device = lx_device_cpu(&(struct lx_device_conf){ .threads = (uint32_t)threads, .mem = device_mem }, e);
 	x.told = !any || common.quiet || common.check;
 	return x.device ? 0 : -1;
 }
@@ -241,7 +379,7 @@ static void run(struct lx_err *e)
 	struct lx_stage_conf sc;
 	if (cmd_stage_conf(&common, &sc, e) < 0)
 		return;
-	sc.keep_frames = true;
+	sc.own_frames = true; /* a frame of answers to each frame of items */
 	sc.plan = plan_gpu;
 	if (lx_stage_init(&x.stage, &sc, e) < 0 || cmd_loop(&x.stage, &loop, e) < 0)
 		lx_stage_abort(&x.stage, e);
@@ -250,10 +388,16 @@ static void run(struct lx_err *e)
 static void release(void)
 {
 	lx_stage_release(&x.stage);
-	lx_device_free(x.device);
+	lx_device_free(x.device); /* its threads read what is freed next */
+	for (size_t i = 0; i < LX_DEVICE_BATCHES; i++) {
+		struct frame *f = &x.frames[i];
+		lx_buf_free(&f->bytes);
+		free(f->held);
+		free(f->batch.in);
+		free(f->batch.out);
+		free(f->batch.status);
+	}
 	lx_buf_free(&x.values);
-	free(x.held);
-	free(x.out);
 	free(x.edits);
 }
 

@@ -1,10 +1,8 @@
 /* The CPU device: a thread takes an item from its bytes through all ops, while it is in the cache. */
-#include "device.h"
+#include "device-int.h"
 
 #include "resample.h"
-#include "threads.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,39 +20,16 @@ struct hand {
 	uint64_t shared[LX_KERNEL_SHARED / 8];
 };
 
-struct lx_device {
-	struct lx_threads *threads;
-	struct hand *hands;
-	pthread_mutex_t lock; /* of the tables */
+struct cpu {
+	pthread_mutex_t lock; /* of what follows */
 	struct table *tables;
 	size_t table_bytes;
-	char name[32];
-	const struct lx_device_batch *b;
 	bool no_memory;
+	uint32_t n_hands;
+	struct hand hands[];  /* a thread's each */
 };
 
-struct lx_device *lx_device_cpu(uint32_t threads, struct lx_err *e)
-{
-	struct lx_device *d = calloc(1, sizeof(*d));
-	if (!d) {
-		lx_err_sys(e, "device");
-		return NULL;
-	}
-	pthread_mutex_init(&d->lock, NULL);
-	d->threads = lx_threads_new(threads, e);
-	uint32_t n = d->threads ? lx_threads_count(d->threads) : 0;
-	d->hands = calloc(n + 1, sizeof(*d->hands));
-	if (!n || !d->hands) {
-		if (n)
-			lx_err_sys(e, "device");
-		lx_device_free(d);
-		return NULL;
-	}
-	snprintf(d->name, sizeof(d->name), "cpu, %u thread%s", n, n == 1 ? "" : "s");
-	return d;
-}
-
-static void forget_tables(struct lx_device *d)
+static void forget_tables(struct cpu *d)
 {
 	for (struct table *t; (t = d->tables);) {
 		d->tables = t->next;
@@ -63,29 +38,7 @@ static void forget_tables(struct lx_device *d)
 	d->table_bytes = 0;
 }
 
-void lx_device_free(struct lx_device *d)
-{
-	if (!d)
-		return;
-	uint32_t n = d->threads && d->hands ? lx_threads_count(d->threads) : 0;
-	lx_threads_free(d->threads);
-	for (uint32_t i = 0; i < n; i++) {
-		lx_buf_free(&d->hands[i].room);
-		lx_buf_free(&d->hands[i].work);
-		lx_buf_free(&d->hands[i].grey);
-	}
-	free(d->hands);
-	forget_tables(d);
-	pthread_mutex_destroy(&d->lock);
-	free(d);
-}
-
-const char *lx_device_name(const struct lx_device *d)
-{
-	return d->name;
-}
-
-static struct table *make_table(struct lx_device *d, uint32_t in, uint32_t out)
+static struct table *make_table(struct cpu *d, uint32_t in, uint32_t out)
 {
 	size_t bytes = sizeof(struct table) + lx_resample_size(in, out) * sizeof(int32_t);
 	struct table *t = malloc(bytes);
@@ -101,7 +54,7 @@ static struct table *make_table(struct lx_device *d, uint32_t in, uint32_t out)
 }
 
 /* Images of a batch are mostly of one size: the list is short. NULL: no memory. */
-static const int32_t *table(struct lx_device *d, uint32_t in, uint32_t out)
+static const int32_t *table(struct cpu *d, uint32_t in, uint32_t out)
 {
 	pthread_mutex_lock(&d->lock);
 	struct table *t = d->tables;
@@ -113,78 +66,124 @@ static const int32_t *table(struct lx_device *d, uint32_t in, uint32_t out)
 	return t ? t->k : NULL;
 }
 
-static void run_phases(const struct lx_gpu_op *op, struct lx_kernel_item *k)
-{
-	for (lx_phase_fn *const *f = op->phases; *f; f++)
-		(*f)(k);
-}
-
 /* Room for the op's work, which kernels want aligned to 16 bytes as malloc gives it. */
-static bool make_work(struct lx_buf *b, const struct lx_gpu_op *op, struct lx_kernel_item *k)
+static bool make_work(struct lx_buf *b, const struct lx_gpu_call *c, const struct lx_device_input *in, struct lx_kernel_item *k)
 {
 	lx_buf_clear(b);
-	k->work = lx_buf_room(b, (op->work ? (size_t)op->work(k->width, k->height) : 0) + 1);
+	k->work = lx_buf_room(b, (c->op->work ? (size_t)c->op->work(c, in) : 0) + 1);
 	return k->work != NULL;
 }
 
-static bool run_call(struct lx_device *d, struct hand *h, const struct lx_gpu_call *c, struct lx_kernel_item *k)
+static bool run_call(struct cpu *d, struct lx_buf *work, const struct lx_gpu_call *c, const struct lx_device_input *in,
+                     struct lx_kernel_item *k)
 {
-	if (c->op->columns) {
-		k->columns = table(d, k->width, c->op->columns);
-		k->rows = table(d, k->height, c->op->rows);
+	if (c->columns) {
+		k->columns = table(d, k->width, c->columns);
+		k->rows = table(d, k->height, c->rows);
 		if (!k->columns || !k->rows)
 			return false;
 	}
 	k->args = c->args;
-	if (!make_work(&h->work, c->op, k))
+	if (!make_work(work, c, in, k))
 		return false;
-	run_phases(c->op, k);
+	for (lx_phase_fn *const *f = c->op->phases; *f; f++)
+		(*f)(k);
 	return true;
 }
 
-static bool make_grey(struct hand *h, struct lx_kernel_item *k)
+/* Grey pixels of an image in colour. */
+static bool make_grey(struct cpu *d, struct hand *h, const struct lx_device_input *in, struct lx_kernel_item *k)
 {
-	if (!make_work(&h->grey, &lx_gpu_grey, k))
+	static const struct lx_gpu_call call = { .op = &lx_gpu_grey };
+	if (!run_call(d, &h->grey, &call, in, k))
 		return false;
-	run_phases(&lx_gpu_grey, k);
 	k->grey = k->work;
 	return true;
 }
 
-static bool run_item(struct lx_device *d, size_t i, struct hand *h)
+/* false: no memory. */
+static bool run_item(struct cpu *d, const struct lx_device_batch *b, size_t i, struct hand *h)
 {
-	const struct lx_device_batch *b = d->b;
-	struct lx_device_input in = { 0 };
-	uint64_t *out = b->out + i * b->words;
-	lx_buf_clear(&h->room);
-	if (!b->prepare(b->ctx, i, &h->room, &in))
+	struct lx_device_input *in = &b->in[i];
+	const uint8_t *bytes = in->bytes;
+	if (lx_item_bad(in))
 		return true;
-	struct lx_kernel_item k = {
-		.in = in.bytes, .len = in.len, .grey = in.bytes, .width = in.width, .height = in.height, .shared = h->shared, .threads = 1,
-	};
-	bool ok = in.channels != 3 || make_grey(h, &k);
-	for (size_t c = 0; ok && c < b->n_calls; out += b->calls[c++].words) {
-		k.out = out;
-		ok = run_call(d, h, &b->calls[c], &k);
+	if (!bytes) {
+		lx_buf_clear(&h->room);
+		uint8_t *to = lx_buf_room(&h->room, in->len + 1);
+		if (!to)
+			return false;
+		if (!b->decode(b->ctx, i, in, to)) {
+			in->channels = LX_ITEM_BAD;
+			return true;
+		}
+		bytes = to;
 	}
+	struct lx_kernel_item k = {
+		.in = bytes, .len = in->len, .grey = bytes, .width = in->width, .height = in->height, .channels = in->channels,
+		.shared = h->shared, .out = b->out + i * b->words, .status = b->status + i * b->n_calls, .threads = 1,
+	};
+	bool ok = in->channels != 3 || make_grey(d, h, in, &k);
+	for (size_t c = 0; ok && c < b->n_calls; k.out += b->calls[c++].words, k.status++)
+		ok = run_call(d, &h->work, &b->calls[c], in, &k);
 	return ok;
 }
 
+struct loop {
+	struct cpu *d;
+	const struct lx_piece *p;
+};
+
 static void work(void *ctx, size_t i, uint32_t thread)
 {
-	struct lx_device *d = ctx;
-	if (!run_item(d, i, &d->hands[thread])) {
-		pthread_mutex_lock(&d->lock);
-		d->no_memory = true;
-		pthread_mutex_unlock(&d->lock);
+	struct loop *l = ctx;
+	if (!run_item(l->d, l->p->b, l->p->from + i, &l->d->hands[thread])) {
+		pthread_mutex_lock(&l->d->lock);
+		l->d->no_memory = true;
+		pthread_mutex_unlock(&l->d->lock);
 	}
 }
 
-int lx_device_run(struct lx_device *d, const struct lx_device_batch *b, struct lx_err *e)
+static int run(struct lx_device *device, uint32_t lane, const struct lx_piece *p, struct lx_err *e)
 {
-	d->b = b;
+	struct cpu *d = device->own;
+	size_t n = p->to - p->from;
+	(void)lane;
 	if (d->table_bytes > TABLES_MAX)
 		forget_tables(d);
-	lx_threads_run(d->threads, b->n, work, d);
-	return d->no_memory ? lx_err_set(e, LX_SYSTEM, "no memory for a batch of %zu items (smaller batches: lx-batch -n)", b->n) : 0;
+	lx_threads_run(device->threads, n, work, &(struct loop){ d, p });
+	return d->no_memory ? lx_err_set(e, LX_SYSTEM, "no memory for a batch of %zu items (smaller batches: lx-batch -n)", n) : 0;
+}
+
+static void release(struct lx_device *device)
+{
+	struct cpu *d = device->own;
+	for (uint32_t i = 0; i < d->n_hands; i++) {
+		lx_buf_free(&d->hands[i].room);
+		lx_buf_free(&d->hands[i].work);
+		lx_buf_free(&d->hands[i].grey);
+	}
+	forget_tables(d);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+struct lx_device *lx_device_cpu(const struct lx_device_conf *conf, struct lx_err *e)
+{
+	/* One lane: it has all threads, and an item stays in the cache of the one that decoded it. */
+	static const struct lx_device_kind kind = { .lanes = 1, .piece = UINT64_MAX, .run = run, .release = release };
+	struct lx_device_conf c = *conf;
+	c.mem = c.mem ? c.mem : UINT64_MAX;
+	c.threads = lx_threads_default(c.threads);
+	struct cpu *d = calloc(1, sizeof(*d) + c.threads * sizeof(*d->hands));
+	if (!d) {
+		lx_err_sys(e, "device");
+		return NULL;
+	}
+	pthread_mutex_init(&d->lock, NULL);
+	d->n_hands = c.threads;
+	struct lx_device *device = lx_device_new(&kind, d, &c, e);
+	if (device)
+		snprintf(device->name, sizeof(device->name), "cpu, %u thread%s", c.threads, c.threads == 1 ? "" : "s");
+	return device;
 }

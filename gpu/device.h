@@ -2,39 +2,57 @@
  *
  * A batch is some items and some ops; every op runs on every item. The caller tells what an item is made of and gets
  * the results of all ops, one after the other, per item. No answer depends on the device.
+ *
+ * Batches run beside the caller: while one is computed, the next is read and the last is written. A device takes a batch
+ * in pieces that fit into the memory it may use, so that a batch may be of any size.
  */
 #ifndef LX_DEVICE_H
 #define LX_DEVICE_H
 
 #include "op.h"
 
-/* One item's value, ready for the kernels. */
-struct lx_device_input {
-	const uint8_t *bytes; /* image: pixels, rows without padding */
-	uint64_t len;
-	uint32_t width, height, channels; /* 1 grey, 3 RGB */
-};
+#define LX_DEVICE_BATCHES 3 /* started and not yet waited for, at most */
 
 struct lx_device_batch {
 	size_t n;
-	/* Item i, put into `room` (which is the thread's, and keeps its memory) or left where it is. Called once per item, by any
-	 * thread, several at a time. false: the item is bad, no op sees it. */
-	bool (*prepare)(void *ctx, size_t i, struct lx_buf *room, struct lx_device_input *in);
+	/* What item i is made of, from its head: cheap. false: the item is bad, no op sees it; `in` is what it was.
+	 * Called once per item, by any thread, one at a time. */
+	bool (*measure)(void *ctx, size_t i, struct lx_device_input *in);
+	/* The bytes of item i, where measure gave none: in->len of them. false: it is bad. By any thread, several at a time. */
+	bool (*decode)(void *ctx, size_t i, const struct lx_device_input *in, uint8_t *to);
+	/* The item needs `need` bytes, alone more than the device may use. */
+	void (*oversize)(void *ctx, size_t i, uint64_t need);
 	void *ctx;
 	const struct lx_gpu_call *calls;
 	size_t n_calls;
 	uint32_t words;  /* of all calls, per item */
+	struct lx_device_input *in; /* n: as measured */
 	uint64_t *out;   /* n * words; of bad items nothing is written */
+	uint32_t *status; /* n * n_calls: what an op refused an item for; 0 */
+	/* internal */
+	size_t measured, taken, done;
+	bool failed;
+	struct lx_err err;
+};
+
+struct lx_device_conf {
+	uint32_t threads; /* 0: as many as the process may run on */
+	uint64_t mem;     /* bytes that items and results may take on the device, at once; 0: what the device has */
 };
 
 struct lx_device;
 
-/* The CPU. threads: 0 as many as the process may run on. */
-struct lx_device *lx_device_cpu(uint32_t threads, struct lx_err *e);
+/* The CPU. */
+struct lx_device *lx_device_cpu(const struct lx_device_conf *c, struct lx_err *e);
 void lx_device_free(struct lx_device *d);
 /* "cpu, 8 threads": for people. */
 const char *lx_device_name(const struct lx_device *d);
-/* -1: LX_SYSTEM, no memory. */
-int lx_device_run(struct lx_device *d, const struct lx_device_batch *b, struct lx_err *e);
+/* Start a batch, which stays where it is until it was waited for. */
+void lx_device_start(struct lx_device *d, struct lx_device_batch *b);
+/* Wait until it is done. -1: LX_SYSTEM no memory; LX_WORKER the device is lost: no item of the batch may be answered. */
+int lx_device_wait(struct lx_device *d, struct lx_device_batch *b, struct lx_err *e);
+/* Readable while there may be a batch that is done and was not waited for; lx_device_done tells. */
+int lx_device_fd(const struct lx_device *d);
+bool lx_device_done(struct lx_device *d, const struct lx_device_batch *b);
 
 #endif

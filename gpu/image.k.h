@@ -1,4 +1,7 @@
 /* Kernels on images. Definitions and their sources: lx-gpu(1). */
+#ifndef LX_IMAGE_K_H
+#define LX_IMAGE_K_H
+
 #include "kernel.h"
 
 /* ---- resampling (gpu/resample.h) ---- */
@@ -65,7 +68,7 @@ LX_PHASE(dhash_bits)
 	}
 }
 
-#define DHASH_PHASES dhash_columns, dhash_rows, dhash_bits
+LX_ENTRY(lx_op_dhash, dhash_columns, dhash_rows, dhash_bits)
 
 /* ---- phash ---- */
 
@@ -146,7 +149,7 @@ LX_PHASE(phash_bits)
 	}
 }
 
-#define PHASH_PHASES phash_columns, phash_rows, phash_dct_columns, phash_dct_rows, phash_bits
+LX_ENTRY(lx_op_phash, phash_columns, phash_rows, phash_dct_columns, phash_dct_rows, phash_bits)
 #define PHASH_WORK (PHASH_SIDE * PHASH_SIDE + PHASH_LOW * PHASH_SIDE * 8)
 
 /* ---- sums over pixels: each thread's own are added up in shared ---- */
@@ -180,7 +183,7 @@ LX_PHASE(sums_out)
 	}
 }
 
-#define INK_PHASES sums_clear, ink_count, sums_out
+LX_ENTRY(lx_op_ink, sums_clear, ink_count, sums_out)
 
 /* The sum and the sum of squares of the Laplacian 0 1 0 / 1 -4 1 / 0 1 0; beyond the border the image is mirrored without
  * repeating its edge. */
@@ -208,7 +211,7 @@ LX_PHASE(sharpness_sums)
 	LX_ADD(&k->shared[1], squares);
 }
 
-#define SHARPNESS_PHASES sums_clear, sharpness_sums, sums_out
+LX_ENTRY(lx_op_sharpness, sums_clear, sharpness_sums, sums_out)
 
 /* args[0] equal ranges of 0..255: how many pixels are in each. 256 counters are all of shared. */
 LX_PHASE(luma_count)
@@ -224,7 +227,7 @@ LX_PHASE(luma_out)
 		k->out[i] = k->shared[i];
 }
 
-#define LUMA_PHASES sums_clear, luma_count, luma_out
+LX_ENTRY(lx_op_luma, sums_clear, luma_count, luma_out)
 
 /* ---- RGB to grey, before any other kernel: L = (19595 R + 38470 G + 7471 B + 32768) / 65536, as Pillow has it ---- */
 
@@ -237,4 +240,6 @@ LX_PHASE(grey_pixels)
 	}
 }
 
-#define GREY_PHASES grey_pixels
+LX_ENTRY(lx_op_grey, grey_pixels)
+
+#endif

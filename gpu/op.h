@@ -9,21 +9,29 @@
 #include "buf.h"
 #include "kernel.h"
 
-enum lx_gpu_input { LX_GPU_IMAGE };
+/* One item's value, as a device gets it. */
+struct lx_device_input {
+	const uint8_t *bytes; /* where it is, when nothing has to be decoded; else NULL */
+	uint64_t len;         /* of the value, or of the pixels: rows without padding */
+	uint32_t width, height, channels; /* images: 1 grey, 3 RGB */
+};
+
+struct lx_gpu_call;
 
 struct lx_gpu_op {
 	const char *name;
 	const char *args;   /* as a manual has them: "[:BINS]"; "" none */
 	const char *help;   /* one line */
 	const char *result; /* type of the field */
-	enum lx_gpu_input input;
-	uint32_t columns, rows; /* the size to resample to; 0: not wanted */
-	lx_phase_fn *phases[LX_KERNEL_PHASES + 1]; /* of the CPU device; NULL ends them */
-	/* Read the arguments behind the colon (NULL: none were given). -1: LX_USAGE, the bare reason. May be NULL: takes none. */
-	int (*parse)(const char *text, uint64_t args[LX_KERNEL_ARGS], struct lx_err *e);
-	uint32_t (*words)(const uint64_t *args);             /* of a result; NULL: 1 */
-	uint64_t (*work)(uint32_t width, uint32_t height);   /* bytes; NULL: none */
-	void (*pack)(struct lx_buf *to, const uint64_t *out, const uint64_t *args, uint32_t width, uint32_t height);
+	enum lx_kernel_input input;
+	uint32_t columns, rows; /* the size to resample to; 0: the call's, if any */
+	lx_phase_fn *const *phases; /* of the CPU device; NULL ends them */
+	const char *entry;      /* on a CUDA device */
+	/* Read the arguments behind the colon (NULL: none were given) into c->args. -1: LX_USAGE, the bare reason. May be NULL: takes none. */
+	int (*parse)(const char *text, struct lx_gpu_call *c, struct lx_err *e);
+	uint32_t (*words)(const struct lx_gpu_call *c);      /* of a result; NULL: 1 */
+	uint64_t (*work)(const struct lx_gpu_call *c, const struct lx_device_input *in); /* bytes; NULL: none */
+	void (*pack)(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in);
 };
 
 extern const struct lx_gpu_op lx_gpu_ops[];  /* NULL name ends them */
@@ -33,6 +41,7 @@ extern const struct lx_gpu_op lx_gpu_grey; /* before the others, for images in c
 struct lx_gpu_call {
 	const struct lx_gpu_op *op;
 	uint64_t args[LX_KERNEL_ARGS];
+	uint32_t columns, rows; /* the size to resample to; 0: not wanted */
 	uint32_t words;
 };
 

@@ -9,112 +9,115 @@ __extension__ typedef unsigned __int128 wide;
 
 /* ---- arguments ---- */
 
-static int parse_ink(const char *text, uint64_t args[LX_KERNEL_ARGS], struct lx_err *e)
+static int parse_ink(const char *text, struct lx_gpu_call *c, struct lx_err *e)
 {
-	args[0] = 128;
-	return text ? lx_opt_uint("", text, 1, 255, &args[0], e) : 0;
+	c->args[0] = 128;
+	return text ? lx_opt_uint("", text, 1, 255, &c->args[0], e) : 0;
 }
 
-static int parse_luma(const char *text, uint64_t args[LX_KERNEL_ARGS], struct lx_err *e)
+static int parse_luma(const char *text, struct lx_gpu_call *c, struct lx_err *e)
 {
-	args[0] = 16;
-	if (text && lx_opt_uint("", text, 1, 256, &args[0], e) < 0)
+	c->args[0] = 16;
+	if (text && lx_opt_uint("", text, 1, 256, &c->args[0], e) < 0)
 		return -1;
-	if (args[0] & (args[0] - 1))
+	if (c->args[0] & (c->args[0] - 1))
 		return lx_err_set(e, LX_USAGE, "%s is not a power of two", text);
-	args[1] = 8;
-	for (uint64_t n = args[0]; n > 1; n >>= 1)
-		args[1]--;
+	c->args[1] = 8;
+	for (uint64_t n = c->args[0]; n > 1; n >>= 1)
+		c->args[1]--;
 	return 0;
 }
 
 /* ---- sizes ---- */
 
-static uint32_t words_2(const uint64_t *args)
+static uint32_t words_2(const struct lx_gpu_call *c)
 {
-	(void)args;
+	(void)c;
 	return 2;
 }
 
-static uint32_t words_luma(const uint64_t *args)
+static uint32_t words_luma(const struct lx_gpu_call *c)
 {
-	return (uint32_t)args[0];
+	return (uint32_t)c->args[0];
 }
 
-static uint64_t work_dhash(uint32_t width, uint32_t height)
+static uint64_t work_dhash(const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
-	(void)width;
-	return (uint64_t)(DHASH_SIDE + 1) * height;
+	(void)c;
+	return (uint64_t)(DHASH_SIDE + 1) * in->height;
 }
 
-static uint64_t work_phash(uint32_t width, uint32_t height)
+static uint64_t work_phash(const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
-	(void)width;
-	return (uint64_t)PHASH_SIDE * height + 16 + PHASH_WORK;
+	(void)c;
+	return (uint64_t)PHASH_SIDE * in->height + 16 + PHASH_WORK;
 }
 
-static uint64_t work_grey(uint32_t width, uint32_t height)
+static uint64_t work_grey(const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
-	return (uint64_t)width * height;
+	(void)c;
+	return (uint64_t)in->width * in->height;
 }
 
 /* ---- results ---- */
 
-static void pack_bits(struct lx_buf *to, const uint64_t *out, const uint64_t *args, uint32_t width, uint32_t height)
+static void pack_bits(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
-	(void)args, (void)width, (void)height;
+	(void)c, (void)in;
 	lx_pack_uint(to, out[0]);
 }
 
-static void pack_ink(struct lx_buf *to, const uint64_t *out, const uint64_t *args, uint32_t width, uint32_t height)
+static void pack_ink(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
-	(void)args;
-	lx_pack_f64(to, (double)out[0] / ((double)width * height));
+	(void)c;
+	lx_pack_f64(to, (double)out[0] / ((double)in->width * in->height));
 }
 
 /* (n * squares - sum^2) / n^2, the upper part exactly. */
-static void pack_sharpness(struct lx_buf *to, const uint64_t *out, const uint64_t *args, uint32_t width, uint32_t height)
+static void pack_sharpness(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
-	(void)args;
-	uint64_t n = (uint64_t)width * height, sum = (int64_t)out[0] < 0 ? 0 - out[0] : out[0];
+	(void)c;
+	uint64_t n = (uint64_t)in->width * in->height, sum = (int64_t)out[0] < 0 ? 0 - out[0] : out[0];
 	lx_pack_f64(to, (double)((wide)n * out[1] - (wide)sum * sum) / ((double)n * (double)n));
 }
 
-static void pack_luma(struct lx_buf *to, const uint64_t *out, const uint64_t *args, uint32_t width, uint32_t height)
+static void pack_luma(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
-	(void)width, (void)height;
-	lx_pack_array(to, (uint32_t)args[0]);
-	for (uint64_t i = 0; i < args[0]; i++)
+	(void)in;
+	lx_pack_array(to, (uint32_t)c->args[0]);
+	for (uint64_t i = 0; i < c->args[0]; i++)
 		lx_pack_uint(to, out[i]);
 }
 
 /* ---- the table ---- */
 
+#define KERNEL(name) .phases = lx_op_##name, .entry = "lx_op_" #name
+
 const struct lx_gpu_op lx_gpu_ops[] = {
 	{
-		.name = "dhash", .args = "", .result = "uint", .help = "difference hash, 64 bits", .input = LX_GPU_IMAGE,
-		.columns = DHASH_SIDE + 1, .rows = DHASH_SIDE, .phases = { DHASH_PHASES }, .work = work_dhash, .pack = pack_bits,
+		.name = "dhash", .args = "", .result = "uint", .help = "difference hash, 64 bits", .input = LX_IMAGE,
+		.columns = DHASH_SIDE + 1, .rows = DHASH_SIDE, KERNEL(dhash), .work = work_dhash, .pack = pack_bits,
 	},
 	{
-		.name = "phash", .args = "", .result = "uint", .help = "hash of the lowest frequencies, 64 bits", .input = LX_GPU_IMAGE,
-		.columns = PHASH_SIDE, .rows = PHASH_SIDE, .phases = { PHASH_PHASES }, .work = work_phash, .pack = pack_bits,
+		.name = "phash", .args = "", .result = "uint", .help = "hash of the lowest frequencies, 64 bits", .input = LX_IMAGE,
+		.columns = PHASH_SIDE, .rows = PHASH_SIDE, KERNEL(phash), .work = work_phash, .pack = pack_bits,
 	},
 	{
-		.name = "sharpness", .args = "", .result = "float", .help = "variance of the Laplacian", .input = LX_GPU_IMAGE,
-		.phases = { SHARPNESS_PHASES }, .words = words_2, .pack = pack_sharpness,
+		.name = "sharpness", .args = "", .result = "float", .help = "variance of the Laplacian", .input = LX_IMAGE,
+		KERNEL(sharpness), .words = words_2, .pack = pack_sharpness,
 	},
 	{
-		.name = "ink", .args = "[:BELOW]", .result = "float", .help = "share of the pixels darker than BELOW (128)", .input = LX_GPU_IMAGE,
-		.phases = { INK_PHASES }, .parse = parse_ink, .words = words_2, .pack = pack_ink,
+		.name = "ink", .args = "[:BELOW]", .result = "float", .help = "share of the pixels darker than BELOW (128)", .input = LX_IMAGE,
+		KERNEL(ink), .parse = parse_ink, .words = words_2, .pack = pack_ink,
 	},
 	{
 		.name = "luma", .args = "[:BINS]", .result = "array of uint", .help = "histogram of the grey values in BINS (16) equal ranges",
-		.input = LX_GPU_IMAGE, .phases = { LUMA_PHASES }, .parse = parse_luma, .words = words_luma, .pack = pack_luma,
+		.input = LX_IMAGE, KERNEL(luma), .parse = parse_luma, .words = words_luma, .pack = pack_luma,
 	},
 	{ .name = NULL },
 };
 
-const struct lx_gpu_op lx_gpu_grey = { .name = "grey", .input = LX_GPU_IMAGE, .phases = { GREY_PHASES }, .work = work_grey };
+const struct lx_gpu_op lx_gpu_grey = { .name = "grey", .input = LX_IMAGE, KERNEL(grey), .work = work_grey };
 
 static const struct lx_gpu_op *find(const char *name, size_t len)
 {
@@ -133,8 +136,12 @@ int lx_gpu_parse(struct lx_gpu_call *c, const char *text, struct lx_err *e)
 		return lx_err_set(e, LX_USAGE, "no op '%.*s' (--list shows them all)", (int)(len < 64 ? len : 64), text);
 	if (args && !c->op->parse)
 		return lx_err_set(e, LX_USAGE, "%s takes no arguments: '%.100s'", c->op->name, text);
-	if (c->op->parse && c->op->parse(args, c->args, e) < 0)
+	if (c->op->parse && c->op->parse(args, c, e) < 0)
 		return lx_err_prefix(e, "%s%s", c->op->name, c->op->args);
-	c->words = c->op->words ? c->op->words(c->args) : 1;
+	if (c->op->columns) {
+		c->columns = c->op->columns;
+		c->rows = c->op->rows;
+	}
+	c->words = c->op->words ? c->op->words(c) : 1;
 	return 0;
 }

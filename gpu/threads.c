@@ -1,6 +1,5 @@
 #include "threads.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,12 +60,26 @@ static uint32_t cores(void)
 	return n < 1 ? 1 : (uint32_t)n;
 }
 
-struct lx_threads *lx_threads_new(uint32_t n, struct lx_err *e)
+uint32_t lx_threads_default(uint32_t n)
+{
+	n = n ? n : cores();
+	return n > THREADS_MAX ? THREADS_MAX : n;
+}
+
+int lx_thread_start(pthread_t *id, void *(*f)(void *arg), void *arg)
 {
 	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pthread_create(id, NULL, f, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+struct lx_threads *lx_threads_new(uint32_t n, struct lx_err *e)
+{
 	struct lx_threads *t = calloc(1, sizeof(*t));
-	n = n ? n : cores();
-	n = n > THREADS_MAX ? THREADS_MAX : n;
+	n = lx_threads_default(n);
 	if (!t || !(t->hands = calloc(n, sizeof(*t->hands)))) {
 		free(t);
 		lx_err_sys(e, "threads");
@@ -75,16 +88,13 @@ struct lx_threads *lx_threads_new(uint32_t n, struct lx_err *e)
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->work, NULL);
 	pthread_cond_init(&t->done, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	/* Fewer than were asked for will do. */
 	for (t->count = 1; t->count < n; t->count++) {
 		struct hand *h = &t->hands[t->count];
 		*h = (struct hand){ .t = t, .number = t->count };
-		if (pthread_create(&h->id, NULL, serve, h) != 0)
+		if (lx_thread_start(&h->id, serve, h) != 0)
 			break;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return t;
 }
 

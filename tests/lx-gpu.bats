@@ -50,6 +50,20 @@ END
 	[[ $(frames b.lx) == 7 && $(frames out.lx) == 7 ]]
 }
 
+@test "lx-gpu: with little device memory a frame goes in pieces, and what does not fit alone fails" {
+	"$PY" "$ROOT/tests/image_reference.py" make .
+	lx-in --run r --read -d page <list >in.lx
+	lx-gpu -q dhash luma <in.lx >whole.lx
+	lx-gpu -q --device-mem 16M dhash luma <in.lx >pieces.lx
+	same_stream whole.lx pieces.lx
+	lx-gpu -q --device-mem 64K dhash luma <in.lx | lx-out -q --failures bad --max-failed 100% >out
+	lx-gpu -q dhash luma <in.lx | lx-out -q >all
+	[[ -s out && -s bad && $(cat out bad | wc -l) == $(wc -l <all) ]]
+	[[ $(jq -r .lx.cause.type bad | sort -u) == oversize ]]
+	jq -r .lx.cause.message bad | grep -q -- --device-mem
+	[[ $(jq -c '[.path, .dhash, .luma]' out) == "$(grep -Ff <(jq '.path' out) all | jq -c '[.path, .dhash, .luma]')" ]]
+}
+
 @test "lx-gpu: a bad image fails alone" {
 	head -c 20 a.pgm >cut.pgm
 	printf 'GIF89a' >a.gif

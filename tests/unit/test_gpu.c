@@ -70,11 +70,36 @@ static void tables_are_whole(void)
 static uint8_t pixels[N][3 * 64 * 64];
 static struct lx_device_input made[N];
 
-static bool give(void *ctx, size_t i, struct lx_buf *room, struct lx_device_input *in)
+/* Every third has to be decoded, two of those are damaged. */
+static bool give(void *ctx, size_t i, struct lx_device_input *in)
 {
-	(void)ctx, (void)room;
+	(void)ctx;
 	*in = made[i];
+	if (i % 3 == 0)
+		in->bytes = NULL;
 	return i % 7 != 3;
+}
+
+static bool is_damaged(size_t i)
+{
+	return i == 6 || i == N / 3 * 3 - 3;
+}
+
+static bool give_bytes(void *ctx, size_t i, const struct lx_device_input *in, uint8_t *to)
+{
+	(void)ctx;
+	CHECK(i % 3 == 0 && in->len == made[i].len);
+	memcpy(to, made[i].bytes, in->len);
+	return !is_damaged(i);
+}
+
+static atomic_uint n_large;
+
+static void too_large(void *ctx, size_t i, uint64_t need)
+{
+	(void)ctx;
+	CHECK(need > made[i].len);
+	n_large++;
 }
 
 static uint8_t grey_of(size_t i, int64_t x, int64_t y)
@@ -120,6 +145,18 @@ static void make_pixels(void)
 	}
 }
 
+static struct lx_device_batch batch_of(const struct lx_gpu_call *calls, uint64_t *out)
+{
+	static struct lx_device_input in[LX_DEVICE_BATCHES + 1][N];
+	static uint32_t status[LX_DEVICE_BATCHES + 1][N * 3];
+	static int turn_of;
+	turn_of = (turn_of + 1) % (LX_DEVICE_BATCHES + 1);
+	return (struct lx_device_batch){
+		.n = N, .measure = give, .decode = give_bytes, .oversize = too_large, .calls = calls, .n_calls = 3, .words = 8, .in = in[turn_of],
+		.out = out, .status = status[turn_of],
+	};
+}
+
 static void sums_are_right(void)
 {
 	struct lx_err e = LX_ERR_INIT;
@@ -129,20 +166,54 @@ static void sums_are_right(void)
 	CHECK(calls[0].words == 2 && calls[1].words == 2 && calls[2].words == 4);
 	make_pixels();
 	for (uint32_t threads = 1; threads <= 4; threads += 3) {
-		struct lx_device *d = lx_device_cpu(threads, &e);
+		struct lx_device *d = lx_device_cpu(&(struct lx_device_conf){ .threads = threads }, &e);
 		memset(out, 0xaa, sizeof(out));
-		struct lx_device_batch b = { .n = N, .prepare = give, .calls = calls, .n_calls = 3, .words = 8, .out = out };
-		CHECK(lx_device_run(d, &b, &e) == 0);
+		struct lx_device_batch b = batch_of(calls, out);
+		lx_device_start(d, &b);
+		CHECK(lx_device_wait(d, &b, &e) == 0);
 		for (size_t i = 0; i < N; i++) {
 			uint64_t w[8];
 			want(i, w);
-			if (i % 7 == 3)
+			if (i % 7 == 3 || is_damaged(i))
 				memset(w, 0xaa, sizeof(w));
 			w[3] = out[i * 8 + 3]; /* ink has one result in two words */
 			CHECK(memcmp(w, out + i * 8, sizeof(w)) == 0);
 		}
 		lx_device_free(d);
 	}
+}
+
+/* With little memory a batch goes in pieces, and what does not fit alone is told; batches in flight do not mix. */
+static void memory_is_bounded(void)
+{
+	struct lx_err e = LX_ERR_INIT;
+	struct lx_gpu_call calls[3];
+	static uint64_t all[N * 8], out[LX_DEVICE_BATCHES][N * 8];
+	struct lx_device_batch b[LX_DEVICE_BATCHES], whole = batch_of(calls, all);
+	CHECK(lx_gpu_parse(&calls[0], "sharpness", &e) == 0 && lx_gpu_parse(&calls[1], "ink:100", &e) == 0 && lx_gpu_parse(&calls[2], "luma:4", &e) == 0);
+	struct lx_device *d = lx_device_cpu(&(struct lx_device_conf){ .threads = 2 }, &e);
+	memset(all, 0xaa, sizeof(all));
+	lx_device_start(d, &whole);
+	CHECK(lx_device_wait(d, &whole, &e) == 0);
+	lx_device_free(d);
+	d = lx_device_cpu(&(struct lx_device_conf){ .threads = 2, .mem = 8000 }, &e);
+	atomic_store(&n_large, 0);
+	for (int k = 0; k < LX_DEVICE_BATCHES; k++) {
+		b[k] = batch_of(calls, out[k]);
+		memset(out[k], 0xaa, sizeof(out[k]));
+		lx_device_start(d, &b[k]);
+	}
+	unsigned large = 0;
+	for (int k = LX_DEVICE_BATCHES - 1; k >= 0; k--) {
+		CHECK(lx_device_wait(d, &b[k], &e) == 0 && lx_device_done(d, &b[k]));
+		for (size_t i = 0; i < N; i++) {
+			bool untouched = out[k][i * 8] == 0xaaaaaaaaaaaaaaaa && all[i * 8] != 0xaaaaaaaaaaaaaaaa;
+			CHECK(untouched || memcmp(all + i * 8, out[k] + i * 8, 64) == 0);
+			large += untouched;
+		}
+	}
+	CHECK(large == atomic_load(&n_large) && large > 0 && large % LX_DEVICE_BATCHES == 0);
+	lx_device_free(d);
 }
 
 static void ops_are_read(void)
@@ -169,6 +240,7 @@ int main(void)
 	RUN(loops_are_complete);
 	RUN(tables_are_whole);
 	RUN(sums_are_right);
+	RUN(memory_is_bounded);
 	RUN(ops_are_read);
 	return tap_done();
 }
