@@ -1,18 +1,11 @@
 /* The CPU device: a thread takes an item from its bytes through all ops, while it is in the cache. */
 #include "device-int.h"
 
-#include "resample.h"
+#include "tables.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define TABLES_MAX (64u << 20) /* bytes of resampling tables kept from batch to batch */
-
-struct table {
-	uint32_t in, out;
-	struct table *next;
-	int32_t k[];
-};
 
 /* What a thread keeps. */
 struct hand {
@@ -21,50 +14,11 @@ struct hand {
 };
 
 struct cpu {
-	pthread_mutex_t lock; /* of what follows */
-	struct table *tables;
-	size_t table_bytes;
-	bool no_memory;
+	struct lx_tables tables;
+	atomic_bool no_memory;
 	uint32_t n_hands;
 	struct hand hands[];  /* a thread's each */
 };
-
-static void forget_tables(struct cpu *d)
-{
-	for (struct table *t; (t = d->tables);) {
-		d->tables = t->next;
-		free(t);
-	}
-	d->table_bytes = 0;
-}
-
-static struct table *make_table(struct cpu *d, uint32_t in, uint32_t out)
-{
-	size_t bytes = sizeof(struct table) + lx_resample_size(in, out) * sizeof(int32_t);
-	struct table *t = malloc(bytes);
-	if (!t)
-		return NULL;
-	lx_resample_fill(t->k, in, out);
-	t->in = in;
-	t->out = out;
-	t->next = d->tables;
-	d->tables = t;
-	d->table_bytes += bytes;
-	return t;
-}
-
-/* Images of a batch are mostly of one size: the list is short. NULL: no memory. */
-static const int32_t *table(struct cpu *d, uint32_t in, uint32_t out)
-{
-	pthread_mutex_lock(&d->lock);
-	struct table *t = d->tables;
-	while (t && (t->in != in || t->out != out))
-		t = t->next;
-	if (!t)
-		t = make_table(d, in, out);
-	pthread_mutex_unlock(&d->lock);
-	return t ? t->k : NULL;
-}
 
 /* Room for the op's work, which kernels want aligned to 16 bytes as malloc gives it. */
 static bool make_work(struct lx_buf *b, const struct lx_gpu_call *c, const struct lx_device_input *in, struct lx_kernel_item *k)
@@ -78,8 +32,8 @@ static bool run_call(struct cpu *d, struct lx_buf *work, const struct lx_gpu_cal
                      struct lx_kernel_item *k)
 {
 	if (c->columns) {
-		k->columns = table(d, k->width, c->columns);
-		k->rows = table(d, k->height, c->rows);
+		k->columns = lx_tables_get(&d->tables, k->width, c->columns);
+		k->rows = lx_tables_get(&d->tables, k->height, c->rows);
 		if (!k->columns || !k->rows)
 			return false;
 	}
@@ -137,11 +91,8 @@ struct loop {
 static void work(void *ctx, size_t i, uint32_t thread)
 {
 	struct loop *l = ctx;
-	if (!run_item(l->d, l->p->b, l->p->from + i, &l->d->hands[thread])) {
-		pthread_mutex_lock(&l->d->lock);
+	if (!run_item(l->d, l->p->b, l->p->from + i, &l->d->hands[thread]))
 		l->d->no_memory = true;
-		pthread_mutex_unlock(&l->d->lock);
-	}
 }
 
 static int run(struct lx_device *device, uint32_t lane, const struct lx_piece *p, struct lx_err *e)
@@ -149,8 +100,7 @@ static int run(struct lx_device *device, uint32_t lane, const struct lx_piece *p
 	struct cpu *d = device->own;
 	size_t n = p->to - p->from;
 	(void)lane;
-	if (d->table_bytes > TABLES_MAX)
-		forget_tables(d);
+	lx_tables_trim(&d->tables);
 	lx_threads_run(device->threads, n, work, &(struct loop){ d, p });
 	return d->no_memory ? lx_err_set(e, LX_SYSTEM, "no memory for a batch of %zu items (smaller batches: lx-batch -n)", n) : 0;
 }
@@ -163,8 +113,7 @@ static void release(struct lx_device *device)
 		lx_buf_free(&d->hands[i].work);
 		lx_buf_free(&d->hands[i].grey);
 	}
-	forget_tables(d);
-	pthread_mutex_destroy(&d->lock);
+	lx_tables_free(&d->tables);
 	free(d);
 }
 
@@ -180,7 +129,7 @@ struct lx_device *lx_device_cpu(const struct lx_device_conf *conf, struct lx_err
 		lx_err_sys(e, "device");
 		return NULL;
 	}
-	pthread_mutex_init(&d->lock, NULL);
+	d->tables = (struct lx_tables)LX_TABLES_INIT;
 	d->n_hands = c.threads;
 	struct lx_device *device = lx_device_new(&kind, d, &c, e);
 	if (device)

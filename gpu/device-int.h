@@ -47,7 +47,9 @@ struct lx_device {
 
 /* A device of a kind, its lanes running. c->mem is what it has by now. On failure `own` is released. */
 struct lx_device *lx_device_new(const struct lx_device_kind *kind, void *own, const struct lx_device_conf *c, struct lx_err *e);
-/* The bytes an item takes on a device: itself, its grey pixels, the ops' work and results. */
+/* The bytes of work an item wants: ops that run one after the other share them. */
+uint64_t lx_device_work(const struct lx_device_batch *b, const struct lx_device_input *in);
+/* All it takes on a device: itself, its grey pixels, work and results. */
 uint64_t lx_device_need(const struct lx_device_batch *b, const struct lx_device_input *in);
 static inline uint64_t lx_align16(uint64_t n)
 {

@@ -8,15 +8,22 @@
 
 /* ---- pieces ---- */
 
+uint64_t lx_device_work(const struct lx_device_batch *b, const struct lx_device_input *in)
+{
+	uint64_t most = 0;
+	for (size_t c = 0; c < b->n_calls; c++) {
+		uint64_t n = b->calls[c].op->work ? b->calls[c].op->work(&b->calls[c], in) : 0;
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 uint64_t lx_device_need(const struct lx_device_batch *b, const struct lx_device_input *in)
 {
 	uint64_t n = lx_align16(in->len) + 8 * (uint64_t)b->words + b->n_calls * (sizeof(struct lx_kernel_item) + 4);
 	if (in->channels == 3)
 		n += lx_align16((uint64_t)in->width * in->height);
-	for (size_t c = 0; c < b->n_calls; c++)
-		if (b->calls[c].op->work)
-			n += lx_align16(b->calls[c].op->work(&b->calls[c], in));
-	return n;
+	return n + lx_align16(lx_device_work(b, in));
 }
 
 static void measure(struct lx_device *d, struct lx_device_batch *b, size_t i)
