@@ -209,6 +209,9 @@ static int release(const struct lx_id *ancestor, bool orphan, struct lx_err *e)
 		got = lx_stage_drop(&x.stage, &r, e);
 	} else if (as != LX_PRESENT) {
 		got = lx_stage_suppress(&x.stage, &r, cause, e);
+	} else if (orphan && lx_done_has(x.done, &r.id) != LX_DONE_NO) {
+		lx_stage_leave_out(&x.stage);
+		return 1;
 	} else if (orphan) {
 		snprintf(why, sizeof(why), "its %s record never came", name_of(x.of));
 		got = lx_stage_fail(&x.stage, &r, &(struct lx_blame){ .type = "orphan", .message = lx_span_str(why) }, e);
@@ -268,14 +271,14 @@ static int on_seen(void *ctx, const struct lx_rec *r, enum lx_outcome as, struct
 static int end_run(struct lx_err *e)
 {
 	struct lx_id ancestor;
-	char more[96];
+	char more[128];
 	while (lx_await_any(x.await, &ancestor))
 		if (release_all(&ancestor, true, e) < 0)
 			return -1;
 	if (lx_stage_end_run(&x.stage, e) < 0)
 		return -1;
-	snprintf(more, sizeof(more), ",\"waited\":%llu,\"spilled_bytes\":%llu", (unsigned long long)x.waited,
-	         (unsigned long long)lx_await_spilled(x.await));
+	snprintf(more, sizeof(more), ",\"waited\":%llu,\"duplicates\":%llu,\"spilled_bytes\":%llu", (unsigned long long)x.waited,
+	         (unsigned long long)x.stage.left_out, (unsigned long long)lx_await_spilled(x.await));
 	x.waited = 0;
 	return cmd_stats(&common, &x.stage, more, e);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #define NOWHERE UINT64_MAX
+#define WASTE_MAX (4u << 20) /* bytes in the file that nobody wants, beyond as many as are wanted */
 
 /* Bytes here or in the file. */
 struct place {
@@ -202,6 +203,61 @@ static int from_file(struct lx_await *a, uint64_t at, size_t len, struct lx_buf 
 	return 0;
 }
 
+/* One more record that waits: before it lies where the one before is. */
+static int hold_in_file(struct lx_await *a, struct entry *n, struct lx_span record, struct lx_err *e)
+{
+	uint64_t before[2] = { n->last_at, n->last_len };
+	lx_buf_clear(&a->read);
+	lx_buf_add(&a->read, before, sizeof(before));
+	lx_buf_span(&a->read, record);
+	if (lx_buf_check(&a->read, e) < 0 || to_file(a, lx_buf_view(&a->read), &n->last_at, e) < 0)
+		return -1;
+	n->last_len = a->read.len;
+	return 0;
+}
+
+/* What waits for an item, to another file; in the other order, as there is none. */
+static int move_records(struct lx_await *from, struct lx_await *to, struct entry *n, struct lx_err *e)
+{
+	uint64_t at = n->last_at, len = n->last_len, before[2];
+	n->last_at = NOWHERE;
+	n->last_len = 0;
+	for (; at != NOWHERE; at = before[0], len = before[1]) {
+		if (from_file(from, at, len, &from->read, e) < 0)
+			return -1;
+		memcpy(before, from->read.p, sizeof(before));
+		if (hold_in_file(to, n, (struct lx_span){ from->read.p + sizeof(before), len - sizeof(before) }, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int move_value(struct lx_await *from, struct lx_await *to, struct entry *n, struct lx_err *e)
+{
+	if (n->value.at == NOWHERE)
+		return 0;
+	if (from_file(from, n->value.at, n->value.len, &from->read, e) < 0)
+		return -1;
+	return to_file(to, lx_buf_view(&from->read), &n->value.at, e);
+}
+
+/* Where something always waits the file never empties: when most of it is waste, what is wanted moves to a new one. */
+static int tidy_file(struct lx_await *a, struct lx_err *e)
+{
+	struct lx_await to = { .dir = a->dir, .fd = -1 };
+	int rc = 0;
+	if (a->end < 2 * a->there + WASTE_MAX)
+		return 0;
+	for (size_t i = 0; i < a->n_slots; i++)
+		for (struct entry *n = a->slots[i]; n && rc == 0; n = n->chain)
+			rc = move_records(a, &to, n, e) < 0 ? -1 : move_value(a, &to, n, e);
+	close(a->fd);
+	lx_buf_free(&to.read);
+	a->fd = to.fd;
+	a->end = a->there = to.end;
+	return rc;
+}
+
 /* When nothing in it is wanted any more the file begins anew. */
 static void drop_from_file(struct lx_await *a, uint64_t len)
 {
@@ -226,7 +282,7 @@ static void drop_value(struct lx_await *a, struct entry *n)
 int lx_await_put(struct lx_await *a, const struct lx_id *item, struct lx_span value, struct lx_err *e)
 {
 	struct entry *n = find_or_make(a, item, e);
-	if (!n)
+	if (!n || tidy_file(a, e) < 0)
 		return -1;
 	drop_value(a, n);
 	n->value.len = value.len;
@@ -270,22 +326,10 @@ bool lx_await_forget(struct lx_await *a, const struct lx_id *item)
 
 /* ---- records that wait ---- */
 
-static int hold_in_file(struct lx_await *a, struct entry *n, struct lx_span record, struct lx_err *e)
-{
-	uint64_t before[2] = { n->last_at, n->last_len };
-	lx_buf_clear(&a->read);
-	lx_buf_add(&a->read, before, sizeof(before));
-	lx_buf_span(&a->read, record);
-	if (lx_buf_check(&a->read, e) < 0 || to_file(a, lx_buf_view(&a->read), &n->last_at, e) < 0)
-		return -1;
-	n->last_len = a->read.len;
-	return 0;
-}
-
 int lx_await_hold(struct lx_await *a, const struct lx_id *item, struct lx_span record, struct lx_err *e)
 {
 	struct entry *n = find_or_make(a, item, e);
-	if (!n)
+	if (!n || tidy_file(a, e) < 0)
 		return -1;
 	bool first = !is_waited_for(n);
 	if (a->used + record.len > a->mem) {

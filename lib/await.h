@@ -1,7 +1,8 @@
 /* await: values by item, and the records that wait for them.
  *
  * For each item: its value once it is there, or the records that came before it. What goes beyond the memory given
- * lies in one unlinked temporary file; about 150 bytes stay in memory for each item with anything here.
+ * lies in one unlinked temporary file, which stays within some MiB of twice what lies in it at one time; about 150 bytes stay
+ * in memory for each item with anything here.
  */
 #ifndef LX_AWAIT_H
 #define LX_AWAIT_H

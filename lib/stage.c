@@ -112,7 +112,7 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 		return lx_err_sys(e, "%s", s->conf.tool);
 	lx_doom_watch(s->doom, on_barred, s);
 	memset(&s->got, 0, sizeof(s->got));
-	s->barred = s->handed = s->answered = 0;
+	s->barred = s->handed = s->answered = s->left_out = 0;
 	s->state = IN_RUN;
 	return 0;
 }
@@ -506,6 +506,12 @@ enum lx_outcome lx_stage_barred(const struct lx_stage *s, const struct lx_rec *r
 	return lx_doom_find(s->doom, &s->plan, r->domain, &r->id, true, cause);
 }
 
+void lx_stage_leave_out(struct lx_stage *s)
+{
+	s->answered++;
+	s->left_out++;
+}
+
 /* ---- barriers from outside ---- */
 
 void lx_stage_ledger(struct lx_stage *s)
@@ -566,9 +572,9 @@ static int check_sums(const struct lx_stage *s, struct lx_err *e)
 	if (s->conf.take_all || s->conf.out < 0)
 		return 0;
 	uint64_t in = lx_counts_items(&s->got, s->domain), out = lx_counts_items(&s->out.counts, s->domain);
-	if (in != out)
+	if (in != out + s->left_out)
 		return lx_err_set(e, LX_WORKER, "conservation: %llu items of %s came in and %llu went out", ULL(in),
-		                  s->plan.domains[s->domain].name, ULL(out));
+		                  s->plan.domains[s->domain].name, ULL(out + s->left_out));
 	return 0;
 }
 

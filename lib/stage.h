@@ -64,7 +64,7 @@ struct lx_stage {
 	struct lx_doom *doom;
 	struct lx_counts got;    /* records read, this run */
 	uint64_t barred;         /* items of the domain passed on without work because of a barrier */
-	uint64_t handed, answered;
+	uint64_t handed, answered, left_out;
 	struct lx_buf scratch;   /* records being built */
 	/* internal */
 	int state;
@@ -100,6 +100,8 @@ struct lx_blame {
 int lx_stage_fail(struct lx_stage *s, const struct lx_rec *r, const struct lx_blame *why, struct lx_err *e);
 /* The item as suppressed. One that is itself the anchor of the barrier keeps its fields, and failed where the cause began at it. */
 int lx_stage_suppress(struct lx_stage *s, const struct lx_rec *r, struct lx_span cause, struct lx_err *e);
+/* The item came before and has left, and nothing can be said of it any more: it is left out, as it is the same one. */
+void lx_stage_leave_out(struct lx_stage *s);
 /* Build a cause for an item of any domain into b. */
 int lx_stage_cause(struct lx_stage *s, struct lx_buf *b, uint32_t domain, const struct lx_id *id,
                    const struct lx_blame *why, struct lx_err *e);

@@ -139,6 +139,31 @@ END
 	[[ -z $(verdicts out.lx) ]]
 }
 
+@test "lx-broadcast: the temporary file does not grow with what has passed through it" {
+	"$PY" - >rows <<'END'
+import json
+n, late, page = 3200, 300, "y" * 10000
+for d in range(n + late):
+    if d < n:
+        print(json.dumps([1, 1, [d, 0], {"p": page}]), json.dumps([3, 1, [d], 1, 0, None]), sep="\n")
+    if d >= late:
+        print(json.dumps([1, 0, [d - late], {"t": d - late, "u": 1}, "k"]))
+END
+	{ echo "$B_AB" && cat rows; } | "$PY" "$ROOT/tests/lxpeer.py" make | lx-batch -n 10 >in.lx
+	lx-broadcast -i t <in.lx >all.lx
+	# 3 MB lie there at any time, and 20 MB pass through it: a file of more than 14 MB is refused
+	(trap '' XFSZ; ulimit -f 14000; lx-broadcast -i t --mem 1M --stats stats <in.lx | cat) >out.lx
+	same_stream all.lx out.lx
+	[[ $(jq '.spilled_bytes > 20000000' stats) == true ]] || fail "$(<stats)"
+}
+
+@test "lx-broadcast: what comes again when its fields are forgotten is left out" {
+	stream "$D0" "$P00" "$P01" "$C0" "$P01" "$D1" "$P10" "$C1" "$P00" "$P01" >in.lx
+	lx-broadcast -i t --stats stats <in.lx >out.lx
+	[[ $(fields out.lx 1) == $'0.0 {"p":0,"t":"A"}\n0.1 {"p":1,"t":"A"}\n1.0 {"p":0,"t":"B"}' && -z $(verdicts out.lx) ]] || fail "$(lx-cat --canonical out.lx)"
+	[[ $(jq -c '[.duplicates, .in.page.present, .out.page.present]' stats) == '[3,6,3]' ]] || fail "$(<stats)"
+}
+
 @test "lx-broadcast: memory does not grow with the parents that have passed" {
 	sanitized || {
 		local few many

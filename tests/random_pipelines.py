@@ -5,7 +5,7 @@
 
 Each seed makes a tree of items, texts, and what becomes of each item in each stage (kept, dropped, failed with a type
 and a scope, killed, tried again), and a pipeline of random shape: nested domains and a sibling domain, tolerances,
-worker pools, framing, packing, shuffles that repeat and lose records. The data alone decides what happens, so the model
+worker pools, fields given from ancestors to descendants, framing, packing, shuffles that repeat and lose records. The data alone decides what happens, so the model
 knows the verdict of each root item, the fields of the present ones, `missing`, and the sums of every stage. Where the
 rules leave room (two reasons in a race), the model says which verdicts are possible. Then what failed is replayed with
 its causes removed and has to come out as if nothing had happened. -k keeps the directory, -v prints the script.
@@ -71,7 +71,17 @@ def make_case(seed):
     c.above = above
     c.tol = {d: r.choice([None] * 3 + ['1', '2', '10%', '34%', '50%', '99.99%']) for d in c.parent if d != 'a'}
     open_ = ['a']
+    b = random.Random('broadcast %d' % seed) # of its own: what the others draw stays as it was
+    def broadcast(d):
+        for of in c.above(d):
+            if b.random() < .2:
+                maps = ['r' + o['n'] for o in c.ops if o['op'] == 'work' and o['d'] == of and o['kind'] == 'map']
+                fields = b.choice([['u'], ['v'], ['u', 'v'], maps[-1:] or ['u']])
+                names = ['x%d' % len(c.ops)] if len(fields) == 1 and b.random() < .7 else fields
+                if 'u' in names: fields = names = ['v'] # u tells a failed item by
+                c.ops.append(dict(op='broadcast', d=d, of=of, fields=fields, names=names, mem=b.choice(['', '', '--mem 1M'])))
     def work(d, most=2):
+        broadcast(d)
         for _ in range(r.randrange(most)):
             busy = any(c.parent[x] == d for x in open_)
             kind = r.choice(['map', 'map', 'filter', 'filtercmd'])
@@ -107,6 +117,7 @@ def make_case(seed):
     leaves = r.choice([1, 2, 4, 8])
     def item(d):
         f = {'u': text(r, c)}
+        if b.random() < .97: f['v'] = 'v%d' % b.randrange(1000)
         for op in c.ops:
             if op['op'] == 'work' and op['d'] == d:
                 f[op['n']] = behaviour(r, op, d, c, rate)
@@ -190,6 +201,14 @@ class Model:
         for it in self.present(op['d']):
             if self.judge(it, op, it.f[op['n']]) and op['kind'] == 'map':
                 it.f['r' + op['n']] = 'ok ' + '.'.join(map(str, it.id))
+
+    def broadcast(self, op):
+        for it in self.present(op['d']):
+            up = it.ancestor(op['of'])
+            if up.lost or any(f not in up.f for f in op['fields']):
+                it.state, it.types = 'failed', {'orphan' if up.lost else 'no-field'}
+            else:
+                it.f.update((name, up.f[f]) for f, name in zip(op['fields'], op['names']))
 
     def expand(self, op):
         for it in self.present(op['of']):
@@ -314,6 +333,9 @@ def script(case, r, tap):
                    'cmd': '-i u --env %s -- sh "$GATHER" %s' % (op['n'], op['n'])}[op['mode']]
             how, dash, tail = how.partition(' -- ')
             stage('lx-gather -q -d %s %s %s%s%s' % (d, mem('1M'), how, dash, tail))
+        elif op['op'] == 'broadcast':
+            name = ' -o ' + op['names'][0] if op['names'] != op['fields'] else ''
+            stage('lx-broadcast -q -d %s --of %s -i %s%s %s' % (d, op['of'], ','.join(op['fields']), name, op['mem']))
         elif op['op'] == 'batch':
             stage('lx-batch %s %s %s' % (r.choice(['-n 1', '-n 2', '-n 7', '-n 1000', '-b 1', '-b 500']), r.choice(['', '--linger 1']), packing()))
         elif op['op'] == 'cat':
@@ -389,7 +411,7 @@ def check_sums(case, where, tap, names):
     for op, name in zip(ops, names):
         [s] = lines(os.path.join(where, '%s.%s' % (tap, name)))
         for d in set(s['in']) | set(s['out']):
-            same = total(s['in'], d) == total(s['out'], d)
+            same = total(s['in'], d) == total(s['out'], d) + (s['duplicates'] if op['op'] == 'broadcast' and d == op['d'] else 0)
             if op['op'] == 'expand' and d == op['d']: continue
             if op['op'] == 'gather':
                 if d == case.parent[op['d']]:
