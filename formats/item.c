@@ -24,7 +24,7 @@ void lx_item_where(const struct lx_plan *p, const struct lx_rec *r, char out[LX_
 	size_t n = 0;
 	struct lx_cause c;
 	out[0] = '\0';
-	if (!r->cause.p || lx_cause_read(r->cause, &c) < 0 || c.origin_domain >= (uint32_t)p->n_domains)
+	if (!r->cause.p || lx_plan_cause(p, r->cause, &c) < 0 || c.origin_domain >= (uint32_t)p->n_domains)
 		return;
 	int levels = lx_plan_levels(p, (int)c.origin_domain, (int)r->domain);
 	struct lx_id up = lx_id_parent(&c.origin, levels > 0 ? (uint32_t)levels : 0);
@@ -54,19 +54,23 @@ static void pack_anchor(struct lx_buf *b, const struct lx_plan *p, uint32_t doma
 	lx_pack_id(b, id);
 }
 
-/* The cause as it came, but for anchor and origin, and with `where` behind the message. */
+/* The cause as it came, but for anchor and origin (which may be the item that could only be named), and with `where`
+ * behind the message. */
 static void pack_cause(struct lx_buf *b, const struct lx_plan *p, const struct lx_rec *r, const struct lx_cause *c)
 {
 	struct lx_cur at;
 	uint32_t n = pairs(r->cause, &at);
+	bool known = !c->judged.len && lx_map_get(r->cause, "judged", 6).p;
 	char where[LX_WHERE_MAX];
 	lx_item_where(p, r, where);
-	lx_pack_map(b, n + (where[0] != '\0'));
+	lx_pack_map(b, n - known + (where[0] != '\0'));
 	for (uint32_t i = 0; i < n; i++) {
 		struct lx_span key, value;
 		struct lx_val k;
 		if (lx_val_skip(&at, &key) < 0 || lx_val_skip(&at, &value) < 0 || lx_val_from(key, &k) < 0)
 			return;
+		if (known && k.type == LX_STR && lx_span_eq(k.s, lx_span_str("judged")))
+			continue;
 		lx_buf_span(b, key);
 		if (k.type == LX_STR && lx_span_eq(k.s, lx_span_str("anchor")))
 			pack_anchor(b, p, c->anchor_domain, &c->anchor);
@@ -87,7 +91,7 @@ static void pack_lx(struct lx_buf *b, const struct lx_plan *p, const struct lx_r
 {
 	struct lx_cause c;
 	bool gone = r->outcome != LX_PRESENT;
-	bool cause = gone && r->cause.p && lx_cause_read(r->cause, &c) == 0 && c.anchor_domain < (uint32_t)p->n_domains &&
+	bool cause = gone && r->cause.p && lx_plan_cause(p, r->cause, &c) == 0 && c.anchor_domain < (uint32_t)p->n_domains &&
 	             c.origin_domain < (uint32_t)p->n_domains;
 	bool below = r->domain > 0 && r->domain < (uint32_t)p->n_domains;
 	lx_pack_map(b, 1 + below + (r->key.p != NULL) + gone + cause + (inside.p != NULL));

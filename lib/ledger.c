@@ -113,7 +113,10 @@ void lx_ledger_write(struct lx_ledger *l, const struct lx_plan *p, uint32_t doma
 	lx_buf_byte(b, '\t');
 	put_item(b, p, c.anchor_domain, &c.anchor);
 	lx_buf_byte(b, '\t');
-	put_item(b, p, c.origin_domain, &c.origin);
+	if (c.judged.len)
+		put_text(b, c.judged);
+	else
+		put_item(b, p, c.origin_domain, &c.origin);
 	lx_buf_byte(b, '\t');
 	put_text(b, c.stage);
 	lx_buf_byte(b, '\t');
@@ -149,43 +152,24 @@ static int plain(struct lx_span *s, uint8_t *room)
 	return 0;
 }
 
-/* "12.0.3" */
-static int read_id(struct lx_span s, struct lx_id *id)
-{
-	id->n = 0;
-	for (size_t i = 0; i < s.len; i++) {
-		uint64_t v = 0;
-		size_t first = i;
-		for (; i < s.len && s.p[i] >= '0' && s.p[i] <= '9'; i++)
-			if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, s.p[i] - '0', &v))
-				return -1;
-		if (i == first || v == UINT64_MAX || id->n == LX_ID_MAX || (i < s.len && (s.p[i] != '.' || i + 1 == s.len)))
-			return -1;
-		id->ord[id->n++] = v;
-	}
-	return id->n ? 0 : -1;
-}
-
-/* An item of a domain of this plan: its index, or -1. */
-static int read_item(const struct lx_plan *p, struct lx_span name, struct lx_span text, struct lx_id *id)
-{
-	for (int d = 0; d < p->n_domains; d++)
-		if (lx_span_eq(name, lx_span_str(p->domains[d].name)))
-			return read_id(text, id) == 0 && (int)id->n == lx_plan_levels(p, d, 0) + 1 ? d : -1;
-	return -1;
-}
-
-/* "page:12.3"; one that this stage does not know (its domain is opened further on) is the doomed item itself. */
+/* "page:12.3"; for one that this stage does not know (its domain is opened further on), an item that is known. */
 static uint32_t read_place(const struct lx_plan *p, struct lx_span s, uint32_t domain, const struct lx_id *item, struct lx_id *id)
 {
-	const uint8_t *colon = memchr(s.p, ':', s.len);
-	int d = -1;
-	if (colon)
-		d = read_item(p, (struct lx_span){ s.p, (size_t)(colon - s.p) }, (struct lx_span){ colon + 1, s.len - (size_t)(colon + 1 - s.p) }, id);
+	int d = lx_plan_place(p, s, id);
 	if (d >= 0)
 		return (uint32_t)d;
 	*id = *item;
 	return domain;
+}
+
+/* Where it began may be known by name only: not the doomed item itself, which then would have failed and not be suppressed. */
+static void read_places(const struct lx_plan *p, const struct lx_span f[FIELDS], uint32_t domain, const struct lx_id *item, struct lx_cause *c)
+{
+	struct lx_id known;
+	c->anchor_domain = read_place(p, f[ANCHOR], domain, item, &c->anchor);
+	c->origin_domain = read_place(p, f[ORIGIN], c->anchor_domain, &c->anchor, &c->origin);
+	if (lx_plan_place(p, f[ORIGIN], &known) < 0)
+		c->judged = f[ORIGIN];
 }
 
 static int split(struct lx_span line, struct lx_span f[FIELDS])
@@ -211,12 +195,12 @@ static void take_line(const struct lx_plan *p, struct lx_doom *d, struct lx_span
 	struct lx_buf cause = { 0 };
 	int domain;
 	if (line.len >= LX_LEDGER_LINE || split(line, f) < 0 || !lx_span_eq(f[RUN], lx_span_str(p->run)) ||
-	    (domain = read_item(p, f[DOMAIN], f[ID], &id)) < 0 || plain(&f[TYPE], room[0]) < 0 || plain(&f[STAGE], room[1]) < 0 ||
-	    plain(&f[MESSAGE], room[2]) < 0 || !f[TYPE].len)
+	    (domain = lx_plan_item(p, f[DOMAIN], f[ID], &id)) < 0 || plain(&f[TYPE], room[0]) < 0 || plain(&f[STAGE], room[1]) < 0 ||
+	    plain(&f[MESSAGE], room[2]) < 0 || !f[TYPE].len ||
+	    !memchr(f[ORIGIN].p, ':', f[ORIGIN].len))
 		return;
 	struct lx_cause c = { .type = f[TYPE], .message = f[MESSAGE], .stage = f[STAGE] };
-	c.anchor_domain = read_place(p, f[ANCHOR], (uint32_t)domain, &id, &c.anchor);
-	c.origin_domain = read_place(p, f[ORIGIN], (uint32_t)domain, &id, &c.origin);
+	read_places(p, f, (uint32_t)domain, &id, &c);
 	lx_cause_pack(&cause, &c);
 	if (!cause.failed)
 		lx_doom_bar(d, (uint32_t)domain, &id, LX_SUPPRESSED, lx_buf_view(&cause));

@@ -524,6 +524,54 @@ int lx_plan_levels(const struct lx_plan *p, int d, int a)
 	return -1;
 }
 
+/* "12.0.3" */
+static int read_id(struct lx_span s, struct lx_id *id)
+{
+	id->n = 0;
+	for (size_t i = 0; i < s.len; i++) {
+		uint64_t v = 0;
+		size_t first = i;
+		for (; i < s.len && s.p[i] >= '0' && s.p[i] <= '9'; i++)
+			if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, s.p[i] - '0', &v))
+				return -1;
+		if (i == first || v == UINT64_MAX || id->n == LX_ID_MAX || (i < s.len && (s.p[i] != '.' || i + 1 == s.len)))
+			return -1;
+		id->ord[id->n++] = v;
+	}
+	return id->n ? 0 : -1;
+}
+
+int lx_plan_item(const struct lx_plan *p, struct lx_span domain, struct lx_span text, struct lx_id *id)
+{
+	for (int d = 0; d < p->n_domains; d++)
+		if (lx_span_eq(domain, lx_span_str(p->domains[d].name)))
+			return read_id(text, id) == 0 && (int)id->n == lx_plan_levels(p, d, 0) + 1 ? d : -1;
+	return -1;
+}
+
+int lx_plan_place(const struct lx_plan *p, struct lx_span place, struct lx_id *id)
+{
+	const uint8_t *colon = place.len ? memchr(place.p, ':', place.len) : NULL;
+	if (!colon)
+		return -1;
+	size_t n = (size_t)(colon - place.p);
+	return lx_plan_item(p, (struct lx_span){ place.p, n }, (struct lx_span){ colon + 1, place.len - n - 1 }, id);
+}
+
+int lx_plan_cause(const struct lx_plan *p, struct lx_span cause, struct lx_cause *c)
+{
+	struct lx_id id;
+	if (lx_cause_read(cause, c) < 0)
+		return -1;
+	int domain = lx_plan_place(p, c->judged, &id);
+	if (domain >= 0) {
+		c->origin_domain = (uint32_t)domain;
+		c->origin = id;
+		c->judged = (struct lx_span){ 0 };
+	}
+	return 0;
+}
+
 int lx_plan_expand(struct lx_plan *p, const char *name, int parent, struct lx_tolerance t, struct lx_err *e)
 {
 	if (!good_name(lx_span_str(name)))

@@ -82,6 +82,13 @@ int lx_plan_work_domain(const struct lx_plan *p, const char *name, struct lx_err
 /* Levels between an item of domain d and its ancestor in domain a; 0: the same; -1: not an ancestor. */
 int lx_plan_levels(const struct lx_plan *p, int d, int a);
 
+/* The item that "page" and "12.3" name: its domain, or -1 where p has none such. */
+int lx_plan_item(const struct lx_plan *p, struct lx_span domain, struct lx_span text, struct lx_id *id);
+/* The same for "page:12.3". */
+int lx_plan_place(const struct lx_plan *p, struct lx_span place, struct lx_id *id);
+/* As lx_cause_read; an item that a cause could only name (`judged`) is its origin where p has the domain. */
+int lx_plan_cause(const struct lx_plan *p, struct lx_span cause, struct lx_cause *c);
+
 /* Declare a child domain, or with parent -1 the root of an empty tree. Refuses a name opened before, a parent that
  * is not open or LX_ID_MAX levels deep, a bad name, too many. Returns its index or -1. */
 int lx_plan_expand(struct lx_plan *p, const char *name, int parent, struct lx_tolerance t, struct lx_err *e);

@@ -413,11 +413,13 @@ static void pack_text(struct lx_buf *b, const char *name, struct lx_span s)
 
 void lx_cause_pack(struct lx_buf *b, const struct lx_cause *c)
 {
-	lx_pack_map(b, 4 + !!c->stage.len + !!c->host.len + !!c->attempt + !!c->elapsed_ms);
+	lx_pack_map(b, 4 + !!c->judged.len + !!c->stage.len + !!c->host.len + !!c->attempt + !!c->elapsed_ms);
 	pack_text(b, "type", c->type);
 	pack_text(b, "message", c->message);
 	pack_where(b, "anchor", c->anchor_domain, &c->anchor);
 	pack_where(b, "origin", c->origin_domain, &c->origin);
+	if (c->judged.len)
+		pack_text(b, "judged", c->judged);
 	if (c->stage.len)
 		pack_text(b, "stage", c->stage);
 	if (c->host.len)
@@ -463,14 +465,14 @@ int lx_cause_read(struct lx_span s, struct lx_cause *c)
 	    read_where(s, "anchor", &c->anchor_domain, &c->anchor) < 0 ||
 	    read_where(s, "origin", &c->origin_domain, &c->origin) < 0)
 		return -1;
-	return optional_str(s, "stage", &c->stage) && optional_str(s, "host", &c->host) &&
+	return optional_str(s, "judged", &c->judged) && optional_str(s, "stage", &c->stage) && optional_str(s, "host", &c->host) &&
 	       optional_uint(s, "attempt", &c->attempt) && optional_uint(s, "elapsed", &c->elapsed_ms) ? 0 : -1;
 }
 
 bool lx_cause_began_at(struct lx_span cause, uint32_t domain, const struct lx_id *id)
 {
 	struct lx_cause c;
-	return cause.p && lx_cause_read(cause, &c) == 0 && c.origin_domain == domain && lx_id_eq(&c.origin, id);
+	return cause.p && lx_cause_read(cause, &c) == 0 && !c.judged.len && c.origin_domain == domain && lx_id_eq(&c.origin, id);
 }
 
 /* ---- editing ---- */

@@ -93,6 +93,7 @@ struct lx_cause {
 	struct lx_id anchor;
 	uint32_t origin_domain; /* the item that was judged */
 	struct lx_id origin;
+	struct lx_span judged;  /* "page:12.3": that item, where the stream has no such domain yet; origin is then one above it */
 	struct lx_span stage;   /* "lx-map" */
 	struct lx_span host;    /* volatile: not part of equality, like attempt and elapsed_ms */
 	uint64_t attempt;       /* 1 for the first; 0: not said */

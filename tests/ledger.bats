@@ -84,6 +84,25 @@ verdicts() { jq -c '[.lx.id, .lx.outcome, .lx.cause.type, .lx.cause.message, .lx
 	[[ $(jq -r .name out) == one && $(jq -c '[.lx.id, .lx.cause.type]' bad) == '[[1],"rotten"]' ]] || fail "$(<out) $(<bad)"
 }
 
+@test "ledger: what failed in a domain that is opened further on is told as what it is" {
+	mkdir run
+	export LX_RUN=$PWD/run
+	mkfifo feed
+	bg bash -c "lx-in --run r --lines -d doc <feed | lx-expand -d line -s delim:' ' >out.lx"
+	exec 8>feed
+	echo 'one two' >&8
+	came() { lx-cat --json out.lx 2>/dev/null | grep -q '^\[3,1,\[0\],2,'; }
+	wait_for 30 came
+	sleep 0.02 # the next look at the file is more than 5 ms behind the last, which was before that came
+	printf 'r\tdoc\t1\trotten\tdoc:1\tword:1.0.0\tlx-map\tno\n' >>run/barriers
+	echo 'three four' >&8
+	exec 8>&-
+	wait_for 30 gone "$PID"
+	lx-expand -d word -s delim:- <out.lx | lx-gather | lx-gather | lx-out -q --failures bad --max-failed 1 >out
+	[[ $(verdicts bad) == '[[1],"suppressed","rotten","no",["word",[1,0,0]]]' ]] || fail "$(<bad)"
+	[[ $(jq -c '.lx.cause | [.where, .judged]' bad) == '["line 1, word 1",null]' ]] || fail "$(<bad)"
+}
+
 @test "ledger: lines that are none, of another run, cut, or for nobody change nothing" {
 	mkdir run
 	export LX_RUN=$PWD/run

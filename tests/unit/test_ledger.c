@@ -116,11 +116,20 @@ static void a_line_counts_when_it_is_whole(void)
 	plan.run[0] = 'r';
 	lx_ledger_read(l, &plan, d, true);
 	CHECK(barred(d, 1, (struct lx_id){ 2, { 8, 2 } }) && !barred(d, 0, (struct lx_id){ 1, { 8 } }));
-	/* An origin that is opened further on is unknown here: the item itself. */
+	/* An origin in a domain that is opened further on is known by name only: it is not the doomed item itself. */
 	static const char far[] = "r1\tdoc\t9\ttorn\tdoc:9\tregion:9.1.1\tlx-map\tno\n";
 	CHECK(put(fd, far));
 	lx_ledger_read(l, &plan, d, true);
-	CHECK(barred(d, 0, (struct lx_id){ 1, { 9 } }));
+	struct lx_id doc9 = { 1, { 9 } };
+	struct lx_span cause;
+	struct lx_cause c;
+	CHECK(lx_doom_find(d, &plan, 0, &doc9, true, &cause) == LX_SUPPRESSED && !lx_cause_began_at(cause, 0, &doc9));
+	CHECK(lx_plan_cause(&plan, cause, &c) == 0 && c.origin_domain == 0 && lx_span_eq(c.judged, lx_span_str("region:9.1.1")));
+	struct lx_err e = LX_ERR_INIT;
+	CHECK(lx_plan_expand(&plan, "region", 1, (struct lx_tolerance){ 0 }, &e) == 3);
+	CHECK(lx_plan_cause(&plan, cause, &c) == 0 && c.origin_domain == 3 && c.origin.n == 3 && c.origin.ord[2] == 1 && !c.judged.len);
+	lx_plan_free(&plan);
+	make_plan();
 	close(fd);
 	lx_doom_free(d), lx_doom_free(none);
 	lx_ledger_close(l), lx_ledger_close(other);
