@@ -6,6 +6,7 @@
  * no worker is left or one broke the contract (6).
  */
 #include "cmd.h"
+#include "hosts.h"
 #include "io.h"
 #include "pool.h"
 #include "sig.h"
@@ -13,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const char usage[] =
 	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
@@ -22,7 +24,8 @@ static const char usage[] =
 	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
 	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
 	"         [--linger MS] [--bucket FIELD] [--order ORDER] [--fixed]\n"
-	"         [-j JOBS] [--gpus LIST] [--depth N] [--queue COUNT] [--mem SIZE]\n"
+	"         [--frames] [--hosts FILE] [-j JOBS] [--gpus LIST] [--depth N]\n"
+	"         [--queue COUNT] [--mem SIZE] [--silence SECONDS]\n"
 	"         [--timeout SECONDS] [--start-timeout SECONDS] [--on-crash MODE]\n"
 	"         [--retry N] [--strikes N] [--max-crashes N]\n"
 	"         [-qv] [--stats FILE] [--trace FILE] [--to FILE]\n"
@@ -40,8 +43,10 @@ static struct lx_strs shell_workers, gpus;
 static const char *bucket_field;
 static char *cost_field;
 static uint64_t count, jobs, linger_ms = UINT64_MAX, depth, queue = 65536, timeout_ms, start_timeout_ms = 60000, retries = 1, strikes = 16,
-	crashes = 16;
-static bool fixed_order, has_order;
+	crashes = 16, silence_ms = 20000;
+static bool fixed_order, has_order, frames;
+static struct lx_hosts hosts;
+static const char *crash_mode = "bisect";
 
 static int parse_cost(void *to, const char *arg, struct lx_err *e)
 {
@@ -76,9 +81,34 @@ static int parse_crash(void *to, const char *arg, struct lx_err *e)
 	for (int i = 0; i < 4; i++)
 		if (strcmp(arg, modes[i]) == 0) {
 			sched.on_crash = (enum lx_on_crash)i;
+			crash_mode = modes[i];
 			return 0;
 		}
 	return lx_err_set(e, LX_USAGE, "'%s' is none of bisect, retry, fail, abort", arg);
+}
+
+/* A number, or so many for a hundred processors, as parallel(1) has it. */
+static int parse_jobs(void *to, const char *arg, struct lx_err *e)
+{
+	size_t len = strlen(arg);
+	char digits[32];
+	(void)to;
+	if (!len || arg[len - 1] != '%')
+		return lx_opt_uint("", arg, 1, WORKERS_MAX, &jobs, e);
+	snprintf(digits, sizeof(digits), "%.*s", (int)(len - 1), arg);
+	if (lx_opt_uint("", digits, 1, 100000, &jobs, e) < 0)
+		return -1;
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	jobs = jobs * (uint64_t)(processors > 0 ? processors : 1) / 100;
+	jobs = jobs < 1 ? 1 : jobs > WORKERS_MAX ? WORKERS_MAX : jobs;
+	return 0;
+}
+
+static int parse_hosts(void *to, const char *arg, struct lx_err *e)
+{
+	(void)to;
+	lx_hosts_free(&hosts);
+	return lx_hosts_read(&hosts, arg, e);
 }
 
 static int parse_depth(void *to, const char *arg, struct lx_err *e)
@@ -100,7 +130,9 @@ static const struct lx_opt options[] = {
 	{ 0, "bucket", LX_OPT_STR, &bucket_field, 0, 0, NULL },
 	{ 0, "order", LX_OPT_CALL, NULL, 0, 0, parse_order },
 	{ 0, "fixed", LX_OPT_FLAG, &fixed_order, 0, 0, NULL },
-	{ 'j', "jobs", LX_OPT_UINT, &jobs, 1, WORKERS_MAX, NULL },
+	{ 0, "frames", LX_OPT_FLAG, &frames, 0, 0, NULL },
+	{ 0, "hosts", LX_OPT_CALL, NULL, 0, 0, parse_hosts },
+	{ 'j', "jobs", LX_OPT_CALL, NULL, 0, 0, parse_jobs },
 	{ 'W', "worker", LX_OPT_LIST, &shell_workers, 0, 0, NULL },
 	{ 0, "gpus", LX_OPT_NAMES, &gpus, 0, 0, NULL },
 	{ 0, "depth", LX_OPT_CALL, NULL, 0, 0, parse_depth },
@@ -108,6 +140,7 @@ static const struct lx_opt options[] = {
 	{ 0, "mem", LX_OPT_SIZE, &common.mem, 1u << 20, 0, NULL },
 	{ 0, "timeout", LX_OPT_SEC, &timeout_ms, 1, 0, NULL },
 	{ 0, "start-timeout", LX_OPT_SEC, &start_timeout_ms, 0, 0, NULL },
+	{ 0, "silence", LX_OPT_SEC, &silence_ms, 0, 0, NULL },
 	{ 0, "on-crash", LX_OPT_CALL, NULL, 0, 0, parse_crash },
 	{ 0, "retry", LX_OPT_UINT, &retries, 0, 1000, NULL },
 	{ 0, "strikes", LX_OPT_UINT, &strikes, 1, 1000000, NULL },
@@ -299,6 +332,8 @@ struct hand {
 	char worker[32], gpu[128];
 	char *env[4];
 	char name[96];
+	struct lx_strs command; /* of a host: what runs there, */
+	char **channel;         /* and what runs here for that */
 };
 
 static bool is_far(const char *command)
@@ -339,24 +374,130 @@ static void say(const char *line)
 	cmd_say("%s", line);
 }
 
-static void run_pool(char **argv, struct lx_err *e)
+static struct hand *hands;
+static struct lx_pool_cmd *cmds;
+
+static int make_room(size_t n, struct lx_err *e)
+{
+	if (n > WORKERS_MAX)
+		return lx_err_set(e, LX_USAGE, "%zu workers, %d at most (-j)", n, WORKERS_MAX);
+	hands = calloc(n, sizeof(*hands));
+	cmds = calloc(n, sizeof(*cmds));
+	return hands && cmds ? 0 : lx_err_sys(e, "workers");
+}
+
+/* One of each kind, then the next of each. */
+static size_t local_workers(char **argv, struct lx_err *e)
 {
 	size_t each = jobs ? jobs : gpus.n ? gpus.n : 1, n_cmds = shell_workers.n + (argv != NULL), n = each * n_cmds;
+	if (make_room(n, e) < 0 || (argv && lx_spawn_check(argv[0], e) < 0))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		fill_hand(&hands[i], &cmds[i], i, argv, i % n_cmds < shell_workers.n ? shell_workers.v[i % n_cmds] : NULL);
+	return n;
+}
+
+/* ---- on hosts: a worker is an lx-batch there ---- */
+
+/* Words of a command; an error stays in e and makes the later ones do nothing. */
+static void word(struct lx_strs *l, const char *text, struct lx_err *e)
+{
+	if (e->code == LX_OK)
+		lx_strs_add(l, text, e);
+}
+
+static void option(struct lx_strs *l, const char *name, const char *value, struct lx_err *e)
+{
+	word(l, name, e);
+	word(l, value, e);
+}
+
+static void number(struct lx_strs *l, const char *name, uint64_t value, const char *unit, struct lx_err *e)
+{
+	char text[32];
+	snprintf(text, sizeof(text), "%llu%s", (unsigned long long)value, unit);
+	option(l, name, text, e);
+}
+
+/* This program, for hosts that are none. */
+static void own_name(struct lx_strs *l, struct lx_err *e)
+{
+	char self[4096];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	self[len > 0 ? len : 0] = '\0';
+	word(l, len > 0 ? self : "lx-batch", e);
+}
+
+/* The lx-batch on a host, with what concerns its workers. Batches are formed here; there they are frames. */
+static void host_command(struct lx_strs *l, const struct lx_host *h, char **argv, struct lx_err *e)
+{
+	if (h->host)
+		word(l, "lx-batch", e);
+	else
+		own_name(l, e);
+	word(l, "--frames", e);
+	if (h->slots || jobs)
+		number(l, "-j", h->slots ? h->slots : jobs, "", e);
+	else if (!gpus.n)
+		option(l, "-j", "100%", e);
+	for (size_t i = 0; i < gpus.n; i++)
+		option(l, "--gpus", gpus.v[i], e);
+	if (common.quiet)
+		word(l, "-q", e);
+	if (timeout_ms)
+		number(l, "--timeout", timeout_ms, "ms", e);
+	option(l, "--on-crash", crash_mode, e);
+	number(l, "--retry", retries, "", e);
+	number(l, "--strikes", strikes, "", e);
+	number(l, "--max-crashes", crashes, "", e);
+	number(l, "--silence", silence_ms, "ms", e);
+	for (size_t i = 0; i < shell_workers.n; i++)
+		option(l, "-W", shell_workers.v[i], e);
+	if (argv)
+		word(l, "--", e);
+	for (; argv && *argv; argv++)
+		word(l, *argv, e);
+}
+
+static int fill_host(struct hand *w, struct lx_pool_cmd *c, const struct lx_host *h, char **argv, struct lx_err *e)
+{
+	host_command(&w->command, h, argv, e);
+	if (e->code != LX_OK || (h->host && !(w->channel = lx_host_argv(h, w->command.v, e))))
+		return -1;
+	w->env[0] = unset;
+	snprintf(w->name, sizeof(w->name), "host %.80s", h->login);
+	*c = (struct lx_pool_cmd){
+		.argv = h->host ? w->channel : (char *const *)w->command.v,
+		.env = w->env,
+		.name = w->name,
+		.far = h->host,
+		.host = true,
+	};
+	return 0;
+}
+
+static size_t host_workers(char **argv, struct lx_err *e)
+{
+	if (make_room(hosts.n, e) < 0)
+		return 0;
+	for (size_t i = 0; i < hosts.n; i++)
+		if (fill_host(&hands[i], &cmds[i], &hosts.v[i], argv, e) < 0)
+			return 0;
+	sched.timeout_ns = 0; /* the time of a batch is a matter for the lx-batch that runs it */
+	return hosts.n;
+}
+
+static void run_pool(char **argv, struct lx_err *e)
+{
 	struct lx_stage_conf conf;
-	if (n > WORKERS_MAX) {
-		lx_err_set(e, LX_USAGE, "%zu workers, %d at most (-j)", n, WORKERS_MAX);
-		return;
-	}
-	struct hand *hands = calloc(n, sizeof(*hands));
-	struct lx_pool_cmd *cmds = calloc(n, sizeof(*cmds));
+	size_t n = hosts.n ? host_workers(argv, e) : local_workers(argv, e);
 	struct lx_pool_conf pc = { .sched = sched, .cmds = cmds, .n = n, .cost_field = cost_field, .bucket_field = bucket_field,
-		.mem = sched.max_ready_bytes, .say = common.quiet ? NULL : say, .run_done = run_done };
-	if (!hands || !cmds) {
-		lx_err_sys(e, "workers");
-	} else if ((!argv || lx_spawn_check(argv[0], e) == 0) && cmd_stage_conf(&common, &conf, e) == 0) {
-		for (size_t i = 0; i < n; i++) /* one of each kind, then the next of each */
-			fill_hand(&hands[i], &cmds[i], i, argv, i % n_cmds < shell_workers.n ? shell_workers.v[i % n_cmds] : NULL);
+		.frames = frames, .silence_ms = silence_ms, .mem = sched.max_ready_bytes, .say = common.quiet ? NULL : say, .run_done = run_done };
+	if (n && cmd_stage_conf(&common, &conf, e) == 0)
 		lx_pool_run(&pc, &conf, e);
+	for (size_t i = 0; hands && i < hosts.n; i++) {
+		lx_strs_free(&hands[i].command);
+		free(hands[i].channel);
 	}
 	free(hands);
 	free(cmds);
@@ -366,14 +507,16 @@ static void run_pool(char **argv, struct lx_err *e)
 
 static int settle_options(bool workers, struct lx_err *e)
 {
+	if (frames && (count || sched.max_bytes || sched.max_cost || bucket_field || has_order || fixed_order || linger_ms != UINT64_MAX))
+		return lx_err_set(e, LX_USAGE, "--frames takes batches as they come: it goes with none of -n, -b, --cost, --bucket, --linger, --order, --fixed");
 	if (fixed_order && has_order && sched.order != LX_ORDER_FIFO)
 		return lx_err_set(e, LX_USAGE, "--fixed is in order of arrival: --order probe contradicts it");
-	if (!workers && (jobs || gpus.n || fixed_order || has_order || timeout_ms || depth))
-		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: -j, --gpus, --depth, --order, --fixed and --timeout "
-		                               "need -W or -- WORKER");
-	sched.max_items = count ? (uint32_t)count : sched.max_bytes || sched.max_cost ? UINT32_MAX : COUNT_DEFAULT;
+	if (!workers && (jobs || gpus.n || fixed_order || has_order || timeout_ms || depth || frames || hosts.n))
+		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: --hosts, -j, --gpus, --depth, --order, --fixed, "
+		                               "--frames and --timeout need -W or -- WORKER");
+	sched.max_items = count ? (uint32_t)count : sched.max_bytes || sched.max_cost || frames ? UINT32_MAX : COUNT_DEFAULT;
 	sched.linger_ns = linger_ms == UINT64_MAX ? 10 * MS : linger_ms * MS;
-	sched.order = fixed_order ? LX_ORDER_FIXED : sched.order;
+	sched.order = fixed_order || frames ? LX_ORDER_FIXED : sched.order;
 	sched.depth = (uint32_t)depth;
 	sched.max_ready = queue;
 	sched.max_ready_bytes = common.mem ? common.mem : 256u << 20;
@@ -399,5 +542,6 @@ int main(int argc, char **argv)
 	}
 	free(cost_field);
 	lx_strs_free(&shell_workers);
+	lx_hosts_free(&hosts);
 	return cmd_finish(&common, &e);
 }

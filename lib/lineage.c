@@ -175,9 +175,23 @@ static void pack_op(struct lx_buf *b, const struct lx_op *op)
 	pack_list(b, "drops", op->drops);
 }
 
+static void pack_ask(struct lx_buf *b, const struct lx_ask *a)
+{
+	if (!a->asked)
+		return;
+	lx_pack_cstr(b, "worker");
+	lx_pack_map(b, (uint32_t)a->packed + !!a->beats_ms);
+	if (a->packed) {
+		lx_pack_cstr(b, "packing");
+		lx_pack_cstr(b, packing_names[a->packing]);
+	}
+	if (a->beats_ms)
+		pack_pair(b, "beats", a->beats_ms);
+}
+
 void lx_plan_pack(struct lx_buf *b, const struct lx_plan *p)
 {
-	lx_pack_map(b, 6 + p->has_part + !!p->slots + !!p->beats_ms);
+	lx_pack_map(b, 6 + p->has_part + !!p->slots + !!p->beats_ms + p->ask.asked);
 	lx_pack_cstr(b, "run");
 	lx_pack_cstr(b, p->run);
 	lx_pack_cstr(b, "packing");
@@ -198,6 +212,7 @@ void lx_plan_pack(struct lx_buf *b, const struct lx_plan *p)
 		pack_pair(b, "slots", p->slots);
 	if (p->beats_ms)
 		pack_pair(b, "beats", p->beats_ms);
+	pack_ask(b, &p->ask);
 }
 
 /* ---- reading one ---- */
@@ -245,16 +260,31 @@ static int read_run(struct lx_plan *p, struct lx_span map, struct lx_err *e)
 	return 0;
 }
 
-static int read_packing(struct lx_plan *p, struct lx_span map, struct lx_err *e)
+static int read_packing(enum lx_packing *packing, struct lx_span map, struct lx_err *e)
 {
 	char name[16];
 	if (get_cstr(map, "packing", name, sizeof(name)))
 		for (size_t i = 0; i < sizeof(packing_names) / sizeof(*packing_names); i++)
 			if (strcmp(name, packing_names[i]) == 0) {
-				p->packing = (enum lx_packing)i;
+				*packing = (enum lx_packing)i;
 				return 0;
 			}
 	return bad(e, "packing is not raw, checked or zstd");
+}
+
+static int read_ask(struct lx_ask *a, struct lx_span map, struct lx_err *e)
+{
+	struct lx_span ask = lx_map_get(map, "worker", 6);
+	struct lx_val v;
+	if (!ask.p)
+		return 0;
+	if (lx_val_from(ask, &v) < 0 || v.type != LX_MAP)
+		return bad(e, "worker is no map");
+	a->asked = true;
+	a->packed = lx_map_get(ask, "packing", 7).p != NULL;
+	if (a->packed && read_packing(&a->packing, ask, e) < 0)
+		return -1;
+	return read_optional(ask, "beats", &a->beats_ms, e);
 }
 
 static uint32_t clamp32(uint64_t v)
@@ -417,7 +447,7 @@ int lx_plan_read(struct lx_plan *p, struct lx_span map, struct lx_err *e)
 		                  ULL(p->features));
 	p->has_part = lx_map_get(map, "part", 4).p != NULL;
 	if (read_optional(map, "part", &p->part, e) < 0 || read_optional(map, "slots", &p->slots, e) < 0 ||
-	    read_optional(map, "beats", &p->beats_ms, e) < 0 || read_run(p, map, e) < 0 || read_packing(p, map, e) < 0 ||
+	    read_optional(map, "beats", &p->beats_ms, e) < 0 || read_run(p, map, e) < 0 || read_packing(&p->packing, map, e) < 0 || read_ask(&p->ask, map, e) < 0 ||
 	    read_limits(p, map, e) < 0 || read_domains(p, map, e) < 0 || read_ops(p, map, e) < 0) {
 		lx_plan_free(p);
 		return -1;

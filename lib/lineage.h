@@ -43,6 +43,15 @@ struct lx_op {
 	char **reads, **writes, **drops;
 };
 
+/* What lx-batch asks of a worker in the begin mark that it writes to it. A stage hands it on to those behind it: the worker may
+ * be a chain. */
+struct lx_ask {
+	bool asked;
+	bool packed;             /* pack answers so, unless the user said otherwise: */
+	enum lx_packing packing;
+	uint64_t beats_ms;       /* announce and keep beats of this length; 0: none */
+};
+
 struct lx_plan {
 	char run[LX_RUN_MAX + 1];
 	enum lx_packing packing;
@@ -56,6 +65,7 @@ struct lx_plan {
 	uint64_t part;     /* from 0 */
 	uint64_t slots;    /* workers: items of work it can hold at once; 0: not said */
 	uint64_t beats_ms; /* workers: it writes an empty hint at least this often; 0: never */
+	struct lx_ask ask;
 };
 
 void lx_plan_init(struct lx_plan *p);

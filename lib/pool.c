@@ -1,4 +1,5 @@
 #include "pool.h"
+#include "loss.h"
 #include "sig.h"
 #include "slab.h"
 #include "worker.h"
@@ -16,7 +17,7 @@
 #define ULL(x) ((unsigned long long)(x))
 #define MS 1000000ull
 #define BUSY_MS 10           /* so much of our own work counts as time between two waits */
-#define BEAT_MS 5000         /* as a worker: never silent for longer */
+#define BEAT_MS 5000         /* never silent for longer, unless asked to beat faster */
 #define GRACE_MS 5000        /* a worker whose input was closed may take so long to end */
 #define LINGER_EXIT_MS 500   /* the same after it closed its output, or was told to end (SIGTERM) */
 #define FEED_MAX 4096        /* items taken before workers are looked at again */
@@ -43,6 +44,8 @@ struct peer {
 	bool was_ready;  /* once */
 	bool killed;     /* the scheduler had it killed */
 	struct lx_err why; /* what its stream ended with, if with an error */
+	char said[LX_ERR_MAX]; /* the last that was said of its loss; "": nothing, or it has come back */
+	int refused;       /* the code of its refusal, while it refuses; 0: it does not */
 };
 
 enum source { STDIN, SIGNAL, SOCKET, PROCESS };
@@ -57,7 +60,7 @@ struct pool {
 	int epoll;
 	uint64_t now, mark;        /* the scheduler's time; real time up to which it was counted */
 	uint64_t began_ns, ready_ns; /* real time: when we began, when the last worker became ready for the first time */
-	uint64_t beat_at;          /* real time of the next beat */
+	uint64_t beat_ms, beat_at; /* real time of the next beat */
 	bool always_readable;      /* stdin is a file: epoll has no say */
 	bool readable, watched;
 	bool starved;              /* the stage has no whole frame at hand */
@@ -282,7 +285,9 @@ static int push(struct pool *p, struct peer *k, struct lx_err *e)
 
 static int send_begin(struct pool *p, struct peer *k, struct lx_err *e)
 {
-	p->to_workers.packing = k->cmd->far ? LX_ZSTD : p->stage.conf.packing >= 0 ? (enum lx_packing)p->stage.conf.packing : LX_RAW;
+	int said = p->stage.conf.packing;
+	p->to_workers.packing = said >= 0 ? (enum lx_packing)said : k->cmd->far ? LX_ZSTD : LX_RAW;
+	p->to_workers.ask = (struct lx_ask){ .asked = true, .packed = k->cmd->far, .packing = p->to_workers.packing, .beats_ms = p->conf->silence_ms / 4 };
 	k->begun = k->ended = false;
 	k->in_segment = true;
 	k->due++;
@@ -387,6 +392,31 @@ static int start_worker(struct pool *p, int number, struct lx_err *e)
 	return send_begin(p, k, e);
 }
 
+/* Once for each reason: a host that stays away is tried again and again. */
+static void tell_loss(const struct pool *p, struct peer *k, const char *why, uint64_t items)
+{
+	if (k->cmd->host && strcmp(k->said, why) == 0)
+		return;
+	snprintf(k->said, sizeof(k->said), "%s", why);
+	say(p, "%s %s, %llu item%s unanswered%s", k->cmd->name, why, ULL(items), items == 1 ? "" : "s",
+	    k->cmd->host ? "; it is tried again" : "");
+}
+
+/* What the first of them said, where all refuse; else what was said last of one that is not there. */
+static int give_up(const struct pool *p, const char *why, struct lx_err *e)
+{
+	const struct peer *first = NULL;
+	bool all = true;
+	for (size_t i = 0; i < p->conf->n; i++) {
+		all = all && p->peers[i].refused;
+		if (!first && p->peers[i].said[0])
+			first = &p->peers[i];
+	}
+	if (!first || !first->cmd->host)
+		return lx_err_set(e, LX_WORKER, "%s", why);
+	return lx_err_set(e, all ? first->refused : LX_WORKER, "%s: %s %s", why, first->cmd->name, first->said);
+}
+
 static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, struct lx_err *e)
 {
 	struct peer *k = a->worker >= 0 ? &p->peers[a->worker] : NULL;
@@ -400,8 +430,8 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 	case LX_DO_START:
 		return start_worker(p, a->worker, e);
 	case LX_DO_KILL:
-		say(p, "%s %s: killed", k->cmd->name,
-		    a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout)" : a->loss == LX_LOSS_HOST ? "fell silent" : "was not ready in time (--start-timeout)");
+		tell_loss(p, k, a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout): killed" : k->begun ? "fell silent: killed" :
+		                "was not ready in time (--start-timeout): killed", lx_sched_view(p->sched, k->number).items);
 		k->killed = true;
 		lx_child_kill(&k->w.child, SIGKILL);
 		return 0;
@@ -411,7 +441,7 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 		say(p, "%s failed too often (%u losses): retired", k->cmd->name, a->deaths);
 		return 0;
 	case LX_DO_GIVE_UP:
-		return lx_err_set(e, LX_WORKER, "%s", a->why);
+		return give_up(p, a->why, e);
 	case LX_DO_BAR: /* the stage has told of it */
 	case LX_DO_NOTHING:
 		break;
@@ -419,11 +449,20 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 	return 0;
 }
 
+/* Between runs nobody owes a sign of life. */
+static void excuse_silence(struct pool *p)
+{
+	for (size_t i = 0; !p->in_run && i < p->conf->n; i++)
+		if (p->peers[i].begun && !p->peers[i].in_segment)
+			lx_sched_heard(p->sched, (int)i, p->now);
+}
+
 static int act(struct pool *p, struct lx_err *e)
 {
 	struct lx_action a;
 	enum lx_do what;
 	tick(p, false);
+	excuse_silence(p);
 	lx_stage_ledger(&p->stage);
 	while ((what = lx_sched_next(p->sched, p->now, &a)) != LX_DO_NOTHING)
 		if (act_one(p, what, &a, e) < 0)
@@ -433,31 +472,10 @@ static int act(struct pool *p, struct lx_err *e)
 
 /* ---- loss ---- */
 
-static enum lx_loss loss_of(const struct peer *k, int status)
+static struct lx_loss_facts facts_of(const struct peer *k, int status)
 {
-	if (k->w.shut && k->ended)
-		return LX_LOSS_LEFT;
-	return status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 255 ? LX_LOSS_HOST : LX_LOSS_CRASH;
-}
-
-static void tell_loss(const struct pool *p, const struct peer *k, int status, uint64_t items)
-{
-	char how[64] = "ended";
-	if (status >= 0 && WIFSIGNALED(status))
-		snprintf(how, sizeof(how), "died of signal %d", WTERMSIG(status));
-	else if (status >= 0 && WIFEXITED(status))
-		snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
-	if (k->garbled)
-		say(p, "%s; killed", k->why.msg); /* begins with its name */
-	else
-		say(p, "%s %s%s, %llu item%s unanswered", k->cmd->name, how, k->begun ? "" : " before it was ready", ULL(items),
-		    items == 1 ? "" : "s");
-}
-
-/* A refusal that every start would repeat: the pipeline's shape, or a version. */
-static bool hopeless(const struct peer *k)
-{
-	return !k->begun && k->why.upstream && (k->why.code == LX_USAGE || k->why.code == LX_VERSION);
+	return (struct lx_loss_facts){ .host = k->cmd->host, .begun = k->begun, .left = k->w.shut && k->ended, .garbled = k->garbled,
+		.killed = k->killed, .status = status, .why = &k->why };
 }
 
 static int lose(struct pool *p, struct peer *k, struct lx_err *e)
@@ -467,20 +485,24 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 		return 0;
 	uint64_t items = lx_sched_view(p->sched, k->number).items;
 	k->started = false;
-	if (!k->w.shut && hopeless(k)) {
+	bool closed = k->w.shut;
+	struct lx_loss_facts f = facts_of(k, status);
+	k->refused = lx_loss_refused(&f) ? k->why.code : 0;
+	if (!closed && k->refused && !k->cmd->host) {
 		*e = k->why;
 		lx_worker_release(&k->w, NULL);
 		return -1;
 	}
-	bool closed = k->w.shut;
-	struct peer was = *k;
-	lx_worker_release(&k->w, &status);
+	lx_worker_release(&k->w, &f.status);
 	k->begun = k->in_segment = k->stalled = k->watch_out = false;
 	k->due = 0;
-	if (!closed && !was.killed && !p->stage.conf.check) /* a check ends the worker too */
-		tell_loss(p, &was, status, items);
+	if (!closed && !k->killed && !p->stage.conf.check) { /* a check ends the worker too */
+		char text[LX_ERR_MAX];
+		lx_loss_text(&f, text, sizeof(text));
+		tell_loss(p, k, text, items);
+	}
 	/* Who is to blame is known now, and has to be told before anybody suffers for it. */
-	return lx_sched_lost(p->sched, k->number, loss_of(&was, status), p->now, e) < 0 ? -1 : act(p, e);
+	return lx_sched_lost(p->sched, k->number, lx_loss_kind(&f), p->now, e) < 0 ? -1 : act(p, e);
 }
 
 /* Its output has ended: let the process end by itself for a moment, for its status' sake. */
@@ -567,6 +589,9 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 	if (lx_plan_agree(ours, its, &why) < 0)
 		return lx_err_set(e, LX_USAGE, "%s is no worker, it changes the domains: %s", k->cmd->name, why.msg);
 	k->begun = true;
+	if (k->said[0] && k->cmd->host)
+		say(p, "%s is back", k->cmd->name);
+	k->said[0] = '\0';
 	if (!k->was_ready)
 		p->ready_ns = lx_io_now_ns();
 	k->was_ready = true;
@@ -630,7 +655,7 @@ static int beat(struct pool *p, struct lx_err *e)
 {
 	if (!p->in_run || lx_io_now_ns() < p->beat_at)
 		return 0;
-	p->beat_at = lx_io_now_ns() + BEAT_MS * MS;
+	p->beat_at = lx_io_now_ns() + p->beat_ms * MS;
 	return lx_writer_hint(&p->stage.out, (struct lx_span){ 0 }, e);
 }
 
@@ -732,9 +757,12 @@ static int check_field(struct lx_plan *plan, int domain, const char *field, cons
 static int new_sched(struct pool *p, const struct lx_sched_conf *conf, struct lx_err *e)
 {
 	p->sched = lx_sched_new(conf, e);
-	for (size_t i = 0; p->sched && i < p->conf->n; i++)
+	for (size_t i = 0; p->sched && i < p->conf->n; i++) {
 		if (lx_sched_worker(p->sched, false, p->now, e) < 0)
 			return -1;
+		if (p->conf->cmds[i].far)
+			lx_sched_far(p->sched, (int)i);
+	}
 	return p->sched ? 0 : -1;
 }
 
@@ -784,13 +812,26 @@ static int on_plan(void *ctx, struct lx_stage *s, struct lx_plan *plan, struct l
 	if (begin_sched(p, plan, s->domain, e) < 0 || wait_for_one(p, e) < 0 || adopt(p, plan, e) < 0)
 		return -1;
 	plan->slots = p->conf->n;
-	plan->beats_ms = BEAT_MS;
-	p->beat_at = lx_io_now_ns() + BEAT_MS * MS;
+	p->beat_ms = plan->ask.beats_ms && plan->ask.beats_ms < BEAT_MS ? plan->ask.beats_ms : BEAT_MS;
+	plan->beats_ms = p->beat_ms;
+	p->beat_at = lx_io_now_ns() + p->beat_ms * MS;
 	p->in_run = true;
 	return lx_plan_op(plan, s->conf.tool, s->domain, reads, NULL, NULL, e);
 }
 
 /* ---- the end ---- */
+
+/* A JSON string; what is not printable ASCII becomes `?`. */
+static void quote(struct lx_buf *b, const char *s)
+{
+	lx_buf_byte(b, '"');
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			lx_buf_byte(b, '\\');
+		lx_buf_byte(b, *s >= ' ' && *s <= '~' ? (uint8_t)*s : '?');
+	}
+	lx_buf_byte(b, '"');
+}
 
 static void stats_text(const struct pool *p, struct lx_buf *b)
 {
@@ -805,7 +846,12 @@ static void stats_text(const struct pool *p, struct lx_buf *b)
 	lx_buf_printf(b, ",\"ready_ms\":%llu,\"workers\":[", ULL((p->ready_ns - p->began_ns) / MS));
 	for (size_t i = 0; i < p->conf->n; i++) {
 		struct lx_worker_view v = lx_sched_view(p->sched, (int)i);
-		lx_buf_printf(b, "%s{\"answered\":%llu,\"losses\":%u,\"depth\":%u}", i ? "," : "", ULL(v.answered), v.losses, v.depth);
+		lx_buf_str(b, i ? ",{\"name\":" : "{\"name\":");
+		quote(b, p->peers[i].cmd->name);
+		lx_buf_printf(b, ",\"answered\":%llu,\"losses\":%u,\"depth\":%u,\"ready\":%s,\"lost\":", ULL(v.answered), v.losses, v.depth,
+		              v.state == LX_W_READY ? "true" : "false");
+		quote(b, p->peers[i].said);
+		lx_buf_byte(b, '}');
 	}
 	lx_buf_str(b, "]");
 }
@@ -853,8 +899,11 @@ static int feed(struct pool *p, struct lx_err *e)
 		case LX_STEP_EOF:
 			p->eof = true;
 			break;
-		case LX_STEP_REC:
 		case LX_STEP_FRAME:
+			if (p->conf->frames)
+				lx_sched_cut(p->sched);
+			break;
+		case LX_STEP_REC:
 			break;
 		case LX_STEP_ERROR:
 			rc = -1;

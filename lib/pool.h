@@ -23,6 +23,7 @@ struct lx_pool_cmd {
 	char *const *env;  /* changes to the environment, as lx_spawn; may be NULL */
 	const char *name;  /* what messages call it */
 	bool far;          /* reached over a network: its stream is compressed */
+	bool host;         /* a machine, behind an lx-batch there: what ends it says nothing of the items, what it refuses nothing of the others */
 };
 
 struct lx_pool_conf {
@@ -31,6 +32,8 @@ struct lx_pool_conf {
 	size_t n;                /* workers: one for each */
 	const char *cost_field;  /* with sched.max_cost; NULL: every item costs 0 */
 	const char *bucket_field; /* a number or a string or bytes (by length); NULL: one bucket */
+	bool frames;             /* with sched.order fixed: a batch is an input frame */
+	uint64_t silence_ms;     /* workers are asked to beat four times in it; 0: not asked */
 	uint64_t mem;            /* bytes reserved for items; what does not fit is taken beside it */
 	/* One line for people. May be NULL. */
 	void (*say)(const char *line);

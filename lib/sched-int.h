@@ -97,6 +97,7 @@ struct worker {
 	int number;
 	uint8_t state; /* LX_W_* */
 	bool attached, stalled, hopeless;
+	bool far;             /* reached over a network */
 	bool counted;         /* in `usable` */
 	bool killed_starting; /* killed before it was ready */
 	bool leaving;         /* asked to go: is not started again */

@@ -267,7 +267,7 @@ static void ring(struct lx_sched *s, struct worker *w)
 		sched_todo(s, w, LX_DO_START);
 		timer_set(s, w);
 	} else if (w->state == LX_W_STARTING) {
-		kill_worker(s, w, LX_LOSS_CRASH);
+		kill_worker(s, w, w->far ? LX_LOSS_HOST : LX_LOSS_CRASH);
 	} else {
 		kill_worker(s, w, s->now >= batch_due(s, w) ? LX_LOSS_TIMEOUT : LX_LOSS_HOST);
 	}
@@ -317,7 +317,7 @@ int lx_sched_worker(struct lx_sched *s, bool attached, uint64_t now_ns, struct l
 	if (!w)
 		return sched_oom(e);
 	w->attached = attached;
-	w->leaving = false;
+	w->leaving = w->far = false;
 	w->state = attached ? LX_W_GONE : LX_W_DOWN;
 	w->slots = 1;
 	w->per_slot = 2;
@@ -349,6 +349,11 @@ void lx_sched_ready(struct lx_sched *s, int number, uint32_t slots, uint64_t bea
 		memset(w->ring, 0, RING * sizeof *w->ring);
 	sched_place(s, w);
 	timer_set(s, w);
+}
+
+void lx_sched_far(struct lx_sched *s, int number)
+{
+	s->workers[number]->far = true;
 }
 
 void lx_sched_heard(struct lx_sched *s, int number, uint64_t now_ns)

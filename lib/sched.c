@@ -344,6 +344,12 @@ int lx_sched_bar(struct lx_sched *s, const struct lx_id *anchor, enum lx_outcome
 	return 0;
 }
 
+void lx_sched_cut(struct lx_sched *s)
+{
+	if (s->conf.order == LX_ORDER_FIXED)
+		sched_fixed_close(s);
+}
+
 void lx_sched_end(struct lx_sched *s)
 {
 	s->ended = true;

@@ -28,7 +28,7 @@
  *   state      event                                    next
  *   down       its back-off has passed                  starting: LX_DO_START
  *   starting   lx_sched_ready                           ready
- *   starting   start_timeout_ns passed                  killed: LX_DO_KILL
+ *   starting   start_timeout_ns passed                  killed: LX_DO_KILL (CRASH, of a far one HOST)
  *   starting   lx_sched_lost                            down, or retired: LX_DO_RETIRE
  *   ready      a batch for it                           ready
  *   ready      timeout_ns passed for a batch it runs    killed: LX_DO_KILL (the loop kills its process group)
@@ -166,6 +166,8 @@ int lx_sched_close(struct lx_sched *s, const struct lx_id *parent, uint64_t coun
 /* A barrier on an item of the call's domain or above from elsewhere (a wide anchor in a passing record,
  * the run ledger). as: what items below become. */
 int lx_sched_bar(struct lx_sched *s, const struct lx_id *anchor, enum lx_outcome as, struct lx_err *e);
+/* Order fixed: what has arrived is whole batches; the next item begins another. */
+void lx_sched_cut(struct lx_sched *s);
 /* No more input will come. */
 void lx_sched_end(struct lx_sched *s);
 /* Another run begins: input goes on and parents are forgotten. Only when nothing is held. `levels` and
@@ -185,6 +187,8 @@ enum lx_loss {
 /* A new worker. attached: the loop brings it (lx_sched_ready follows), the machine never starts it. Returns its
  * number (0, 1, ...; numbers of attached workers that are gone are used again) or -1 (LX_SYSTEM). */
 int lx_sched_worker(struct lx_sched *s, bool attached, uint64_t now_ns, struct lx_err *e);
+/* It is reached over a network: that it is not ready in time, or gives no sign of life, is HOST. */
+void lx_sched_far(struct lx_sched *s, int w);
 /* It is ready for work. slots: batches it can run at once (0: 1); beats_ns: it is never silent for longer (0: it may be). */
 void lx_sched_ready(struct lx_sched *s, int w, uint32_t slots, uint64_t beats_ns, uint64_t now_ns);
 /* Anything came from it. Only needed where it beats. */

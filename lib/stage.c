@@ -31,8 +31,15 @@ int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_e
 	return s->in ? 0 : -1;
 }
 
+static void stop_beats(struct lx_stage *s)
+{
+	lx_beat_stop(s->out.beat);
+	s->out.beat = NULL;
+}
+
 void lx_stage_release(struct lx_stage *s)
 {
+	stop_beats(s);
 	lx_reader_free(s->in);
 	if (s->conf.out >= 0)
 		lx_writer_release(&s->out);
@@ -51,6 +58,8 @@ static enum lx_packing pick_packing(const struct lx_stage *s, const struct lx_pl
 {
 	if (s->conf.packing >= 0)
 		return (enum lx_packing)s->conf.packing;
+	if (in->ask.packed)
+		return in->ask.packing;
 	return s->conf.keep_frames ? in->packing : lx_packing_for(s->conf.out);
 }
 
@@ -87,6 +96,19 @@ static void on_barred(void *ctx, uint32_t domain, const struct lx_id *id, enum l
 		s->conf.barred(s->conf.ctx, domain, id, as);
 }
 
+/* A stage that does not beat by itself, and was asked to, does so from now until the end of the run. */
+static int write_begin(struct lx_stage *s, struct lx_err *e)
+{
+	bool beats = !s->plan.beats_ms && s->plan.ask.beats_ms;
+	if (beats)
+		s->plan.beats_ms = s->plan.ask.beats_ms;
+	if (lx_writer_begin(&s->out, &s->plan, e) < 0)
+		return -1;
+	if (beats && !(s->out.beat = lx_beat_start(s->out.fd, s->plan.beats_ms, e)))
+		return -1;
+	return 0;
+}
+
 static int begin_run(struct lx_stage *s, struct lx_err *e)
 {
 	const struct lx_plan *in = lx_reader_plan(s->in);
@@ -104,7 +126,7 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 	s->plan.has_part = false;
 	s->plan.limits = s->conf.limits;
 	s->plan.packing = pick_packing(s, in);
-	if (s->conf.out >= 0 && lx_writer_begin(&s->out, &s->plan, e) < 0)
+	if (s->conf.out >= 0 && write_begin(s, e) < 0)
 		return -1;
 	lx_doom_free(s->doom);
 	s->doom = lx_doom_new(DOOM_MAX);
@@ -582,12 +604,14 @@ int lx_stage_end_run(struct lx_stage *s, struct lx_err *e)
 {
 	if (check_sums(s, e) < 0)
 		return -1;
+	stop_beats(s);
 	return s->conf.out >= 0 ? lx_writer_end(&s->out, 0, e) : 0;
 }
 
 void lx_stage_abort(struct lx_stage *s, const struct lx_err *why)
 {
 	struct lx_err ignored = LX_ERR_INIT;
+	stop_beats(s);
 	if (s->conf.out < 0 || !s->out.codec || lx_sig_stop()) /* told to end now: not to wait for a reader */
 		return;
 	int code = why->code >= LX_USAGE ? why->code : LX_SYSTEM;

@@ -15,6 +15,7 @@
 #ifndef LX_STREAM_H
 #define LX_STREAM_H
 
+#include "beat.h"
 #include "frame.h"
 #include "io.h"
 
@@ -96,6 +97,7 @@ struct lx_piece;
 struct lx_writer {
 	int fd; /* -1: encode into `out` only; the caller sends it */
 	enum lx_packing packing;
+	struct lx_beat *beat;  /* set by the owner while another thread may write to fd; NULL: none does */
 	int level;             /* of LX_ZSTD, 1..19; set by the owner, default 1 */
 	struct lx_limits limits;
 	struct lx_counts counts; /* of the segment, flushed or not */

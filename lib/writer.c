@@ -55,7 +55,9 @@ int lx_writer_send(struct lx_writer *w, struct lx_err *e)
 		return -1;
 	if (w->fd < 0 || !w->out.len)
 		return 0;
+	lx_beat_lock(w->beat);
 	int rc = lx_io_write(w->fd, w->out.p, w->out.len, e);
+	lx_beat_unlock(w->beat);
 	lx_buf_clear(&w->out);
 	return rc;
 }
@@ -83,7 +85,10 @@ static int send_frame(struct lx_writer *w, struct lx_span bytes, struct lx_err *
 		return -1;
 	struct iovec v[2] = { { w->out.p, w->out.len }, { (void *)bytes.p, bytes.len } };
 	lx_buf_clear(&w->out);
-	return lx_io_writev(w->fd, v, 2, e);
+	lx_beat_lock(w->beat);
+	int rc = lx_io_writev(w->fd, v, 2, e);
+	lx_beat_unlock(w->beat);
+	return rc;
 }
 
 static int send_mark(struct lx_writer *w, enum lx_mark m, struct lx_buf *map, struct lx_err *e)
@@ -292,7 +297,9 @@ static int write_frame(struct lx_writer *w, struct lx_err *e)
 	if (lx_buf_check(&w->out, e) < 0)
 		return -1;
 	if (w->packing != LX_ZSTD && !waits(w, w->bytes)) {
+		lx_beat_lock(w->beat);
 		int rc = lx_frame_writev(w->codec, w->packing, w->fd, lx_buf_view(&w->out), w->iov, (int)w->n_pieces, e);
+		lx_beat_unlock(w->beat);
 		lx_buf_clear(&w->out);
 		return rc;
 	}
