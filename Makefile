@@ -12,6 +12,7 @@ B        = build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 comma   := ,
 
 CC      ?= cc
+NVCC    ?= $(firstword $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null))
 CFLAGS  ?= -O2 -g
 PKG     := libzstd $(shell pkg-config --exists msgpack-c 2>/dev/null && echo msgpack-c || echo msgpack) libxxhash
 IMAGES   = libpng libturbojpeg
@@ -33,18 +34,38 @@ LIB_OBJ  = $(call obj,lib/*.c)
 TOOLS    = $(patsubst cmd/%.c,$(B)/bin/%,$(wildcard cmd/lx-*.c))
 UNITS    = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/unit/*.c tests/fuzz/*.c))
 HELPERS  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/tool/*.c))
+FAKES    = $(if $(NVCC),$(B)/fake/libcuda.so.1)
 BENCHES  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 LIBLX    = $(B)/liblx.a $(B)/liblx.so.0
 
 all: $(TOOLS) $(LIBLX)
-units: $(UNITS) $(HELPERS)
+units: $(UNITS) $(HELPERS) $(FAKES)
 
 # Flags are a normal prerequisite: changed flags rebuild.
 $(B)/flags: FORCE
-	@mkdir -p $(@D); echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' >$@
+	@mkdir -p $(@D); echo '$(CC) $(NVCC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' | cmp -s - $@ || echo '$(CC) $(NVCC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS)' >$@
 
 # Kernels on the CPU: what -O2 leaves scalar is what they are made of.
 $(B)/gpu/%.o: ALL_CFLAGS += -O3
+
+# Kernels on CUDA devices: for every architecture the toolkit knows, and as PTX for those to come. The driver is looked for
+# when the program runs.
+ifneq ($(NVCC),)
+CUDA_FLAGS = -DLX_CUDA -isystem $(dir $(realpath $(shell command -v $(NVCC))))../include -DLX_KERNELS='"$(B)/gpu/kernels.fatbin"' \
+             -DLX_CUDA_ARCHS='"$(strip $(shell $(NVCC) --list-gpu-code | tr '\n' ' '))"'
+$(B)/gpu/cuda.o $(B)/gpu/driver.o: ALL_CFLAGS += $(CUDA_FLAGS)
+$(B)/gpu/cuda.o: $(B)/gpu/kernels.fatbin
+$(B)/gpu/kernels.fatbin: gpu/kernels.cu gpu/kernel.h $(wildcard gpu/*.k.h)
+	@mkdir -p $(@D)
+	$(NVCC) -fatbin -arch=all -O3 -Xfatbin=-compress-all -Werror all-warnings -o $@ $<
+$(B)/fake/libcuda.so.1: tests/fake/cuda.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(CUDA_FLAGS) -Wno-missing-prototypes -DLX_BLOCKS $(SANFLAGS) -shared -o $@ $<
+else
+$(B)/gpu/cuda.o: no-nvcc
+no-nvcc:
+	@echo 'no nvcc: lx-gpu gets no CUDA device (set NVCC if it is somewhere else)'
+endif
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -28,6 +28,7 @@ static const char usage[] =
 static struct cmd_common common = CMD_STAGE_INIT;
 static bool list;
 static const char *device = "auto";
+static int cuda_number;
 static uint64_t threads, device_mem, max_pixels = LX_IMAGE_PIXELS;
 
 static const struct lx_opt options[] = {
@@ -97,10 +98,42 @@ static int plan_gpu(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_
 	for (size_t i = 0; i < common.drop.n; i++)
 		if (lx_plan_reads(p, s->domain, common.drop.v[i], "--drop", e) < 0)
 			return -1;
-	if (!x.told)
-		cmd_say("device: %s (built without CUDA)", lx_device_name(x.device));
-	x.told = true;
 	return lx_plan_op(p, "lx-gpu", s->domain, reads, x.names, common.drop.v, e);
+}
+
+/* ---- the device ---- */
+
+/* The device asked for exists, as far as can be told before it is used. */
+static int check_device(struct lx_err *e)
+{
+	uint64_t n = 0;
+	x.told = common.quiet || common.check || strcmp(device, "auto") != 0;
+	if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0)
+		return 0;
+	if (strncmp(device, "cuda", 4) != 0 || (device[4] && device[4] != ':'))
+		return lx_err_set(e, LX_USAGE, "--device: '%.32s' is none of auto, cpu, cuda and cuda:N", device);
+	if (device[4] && lx_opt_uint("--device cuda:N", device + 5, 0, 1023, &n, e) < 0)
+		return -1;
+	cuda_number = (int)n;
+	return common.check || lx_device_cuda_count(e) > 0 ? 0 : lx_err_prefix(e, "--device %.32s", device);
+}
+
+/* At the first frame: the begin mark has gone ahead. */
+static int open_device(struct lx_err *e)
+{
+	const struct lx_device_conf c = { .threads = (uint32_t)threads, .mem = device_mem };
+	struct lx_err why = LX_ERR_INIT;
+	bool any = strcmp(device, "auto") == 0;
+	if (strcmp(device, "cpu") != 0)
+		x.device = lx_device_cuda(cuda_number, &c, any ? &why : e);
+	if (!x.device && !any && strcmp(device, "cpu") != 0)
+		return lx_err_prefix(e, "--device %.32s", device);
+	if (!x.device)
+		x.device = lx_device_cpu(&c, e);
+	if (x.device && !x.told)
+		cmd_say("device: %s%s%s%s", lx_device_name(x.device), why.code ? " (" : "", why.msg, why.code ? ")" : "");
+	x.told = true;
+	return x.device ? 0 : -1;
 }
 
 /* ---- items, by the device's threads ---- */
@@ -278,6 +311,8 @@ static int run_frame(struct lx_err *e)
 	f->batch.words = x.words;
 	f->running = true;
 	x.open = NULL;
+	if (!x.device && open_device(e) < 0)
+		return -1;
 	lx_device_start(x.device, &f->batch);
 	while ((left = finish_done(e)) == LX_DEVICE_BATCHES)
 		if (await(false, e) < 0)
@@ -316,7 +351,15 @@ static const char *const inputs[] = { [LX_IMAGE] = "images", [LX_BYTES] = "text"
 
 static void print_list(void)
 {
-	puts("device\tcpu\tthis machine's cores, the same answers as any other");
+	struct lx_err why = LX_ERR_INIT;
+	int n = lx_device_cuda_count(&why);
+	puts("device\tcpu\tthis machine's cores");
+	for (int i = 0; i < n; i++)
+		printf("device\tcuda:%d\tthe same answers as any other\n", i);
+	if (n < 0)
+		printf("no device\tcuda\t%s\n", why.msg);
+	if (lx_device_cuda_archs())
+		printf("compiled for\tcuda\t%s\n", lx_device_cuda_archs());
 	for (const struct lx_gpu_op *op = lx_gpu_ops; op->name; op++)
 		printf("op\t%s%s\t%s to %s; %s\n", op->name, op->args, inputs[op->input], op->result, op->help);
 }
@@ -339,18 +382,6 @@ static int add_op(const char *text, struct lx_err *e)
 	return 0;
 }
 
-static int pick_device(struct lx_err *e)
-{
-	bool any = strcmp(device, "auto") == 0;
-	if (strncmp(device, "cuda", 4) == 0)
-		return lx_err_set(e, LX_WORKER, "--device %.32s: this lx-gpu was built without CUDA", device);
-	if (!any && strcmp(device, "cpu") != 0)
-		return lx_err_set(e, LX_USAGE, "--device: '%.32s' is none of auto, cpu and cuda:N", device);
-	x.device = lx_device_cpu(&(struct lx_device_conf){ .threads = (uint32_t)threads, .mem = device_mem }, e);
-	x.told = !any || common.quiet || common.check;
-	return x.device ? 0 : -1;
-}
-
 static int configure(int argc, char **argv, struct lx_err *e)
 {
 	int first = cmd_options(argc, argv, options, e);
@@ -371,7 +402,7 @@ static int configure(int argc, char **argv, struct lx_err *e)
 		x.edits[i].name = lx_span_str(common.drop.v[i]);
 	for (size_t i = 0; i < x.n_calls; i++)
 		x.edits[common.drop.n + i].name = lx_span_str(x.names[i]);
-	return pick_device(e);
+	return check_device(e);
 }
 
 static void run(struct lx_err *e)

@@ -44,6 +44,12 @@ struct lx_device;
 
 /* The CPU. */
 struct lx_device *lx_device_cpu(const struct lx_device_conf *c, struct lx_err *e);
+/* CUDA device N. -1 (NULL): LX_WORKER: there is none, or it cannot be used; why. */
+struct lx_device *lx_device_cuda(int number, const struct lx_device_conf *c, struct lx_err *e);
+/* How many there are: cheap, nothing is loaded onto a device. -1: LX_WORKER: none, and why. */
+int lx_device_cuda_count(struct lx_err *e);
+/* The architectures its kernels were compiled for, "sm_75 sm_80 ..."; NULL: built without CUDA. */
+const char *lx_device_cuda_archs(void);
 void lx_device_free(struct lx_device *d);
 /* "cpu, 8 threads": for people. */
 const char *lx_device_name(const struct lx_device *d);

@@ -78,13 +78,21 @@ struct lx_kernel_about {
 	char failures[192]; /* "too-dark record, cut-off parent": what LX_REFUSE(1) and LX_REFUSE(2) mean, type and scope */
 };
 
-#ifdef __CUDACC__
-#define LX_FN static __device__ inline
-#define LX_PHASE(name) static __device__ inline void name(const struct lx_kernel_item *k)
+/* LX_BLOCKS: C, but with the threads of a block, as a test of kernels has them. */
+#if defined(__CUDACC__) || defined(LX_BLOCKS)
 #define LX_FOR(i, n) for (uint64_t i = k->thread; i < (n); i += k->threads)
 /* Rows go to warps, the columns of a row to the lanes of its warp. */
 #define LX_FOR_ROW(y, n) for (uint32_t y = k->thread / 32; y < (n); y += k->threads / 32)
 #define LX_FOR_COLUMN(x, n) for (uint32_t x = k->thread % 32; x < (n); x += 32)
+#else
+#define LX_FOR(i, n) for (uint64_t i = 0; i < (n); i++)
+#define LX_FOR_ROW(y, n) for (uint32_t y = 0; y < (n); y++)
+#define LX_FOR_COLUMN(x, n) for (uint32_t x = 0; x < (n); x++)
+#endif
+
+#ifdef __CUDACC__
+#define LX_FN static __device__ inline
+#define LX_PHASE(name) static __device__ inline void name(const struct lx_kernel_item *k)
 #define LX_ADD(p, v) atomicAdd((unsigned long long *)(p), (unsigned long long)(v))
 #define LX_MIN32(p, v) atomicMin((p), (v))
 
@@ -119,9 +127,6 @@ template <lx_phase_fn *...phases> static __device__ void lx_kernel_run(const str
 #endif
 #define LX_FN static inline
 #define LX_PHASE(name) LX_CLONES static void name(const struct lx_kernel_item *k)
-#define LX_FOR(i, n) for (uint64_t i = 0; i < (n); i++)
-#define LX_FOR_ROW(y, n) for (uint32_t y = 0; y < (n); y++)
-#define LX_FOR_COLUMN(x, n) for (uint32_t x = 0; x < (n); x++)
 #define LX_ADD(p, v) ((void)(*(p) += (uint64_t)(v)))
 #define LX_MIN32(p, v) ((void)(*(p) = *(p) < (v) ? *(p) : (v)))
 

@@ -18,6 +18,15 @@ struct lx_device_input {
 
 struct lx_gpu_call;
 
+/* Kernels of a file of the user's, for a CUDA device. */
+struct lx_gpu_module {
+	const char *name;  /* the file, for messages */
+	const void *image; /* fatbin, cubin, or PTX with a NUL behind it; NULL: not made yet */
+	/* Make the image for a device of this compute capability. NULL: it is there. -1: LX_USAGE. */
+	int (*make)(struct lx_gpu_module *m, int major, int minor, struct lx_err *e);
+	void *own;
+};
+
 struct lx_gpu_op {
 	const char *name;
 	const char *args;   /* as a manual has them: "[:BINS]"; "" none */
@@ -27,6 +36,7 @@ struct lx_gpu_op {
 	uint32_t columns, rows; /* the size to resample to; 0: the call's, if any */
 	lx_phase_fn *const *phases; /* of the CPU device; NULL ends them */
 	const char *entry;      /* on a CUDA device */
+	struct lx_gpu_module *module; /* there; NULL: the built-in one */
 	/* Read the arguments behind the colon (NULL: none were given) into c->args. -1: LX_USAGE, the bare reason. May be NULL: takes none. */
 	int (*parse)(const char *text, struct lx_gpu_call *c, struct lx_err *e);
 	uint32_t (*words)(const struct lx_gpu_call *c);      /* of a result; NULL: 1 */

@@ -12,9 +12,14 @@ struct lx_table {
 	int32_t k[];
 };
 
+size_t lx_table_bytes(uint32_t in, uint32_t out)
+{
+	return lx_resample_size(in, out) * sizeof(int32_t);
+}
+
 static struct lx_table *make(struct lx_tables *t, uint32_t in, uint32_t out)
 {
-	size_t bytes = sizeof(struct lx_table) + lx_resample_size(in, out) * sizeof(int32_t);
+	size_t bytes = sizeof(struct lx_table) + lx_table_bytes(in, out);
 	struct lx_table *made = malloc(bytes);
 	if (!made)
 		return NULL;

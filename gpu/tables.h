@@ -16,6 +16,8 @@ struct lx_tables {
 
 /* The table for `in` inputs and `out` outputs: stays until lx_tables_trim. NULL: no memory. By any thread. */
 const int32_t *lx_tables_get(struct lx_tables *t, uint32_t in, uint32_t out);
+/* Bytes of it. */
+size_t lx_table_bytes(uint32_t in, uint32_t out);
 /* Forget them all, if they are many: while nobody uses one. */
 void lx_tables_trim(struct lx_tables *t);
 void lx_tables_free(struct lx_tables *t);

@@ -118,10 +118,12 @@ END
 	exits 2 lx-gpu ink ink:7 <in.lx && says twice
 	exits 2 lx-gpu -o x ink dhash <in.lx && says -o
 	exits 2 lx-gpu --device tpu ink <in.lx && says tpu
-	exits 6 lx-gpu --device cuda:0 ink <in.lx && says cuda:0 'without CUDA'
+	exits 6 lx-gpu --device cuda:900 ink <in.lx && says cuda:900
+	exits 2 lx-gpu --device cuda:x ink <in.lx && says cuda:N
+	exits 2 lx-gpu --device cudo ink <in.lx && says cudo
 	exits 2 lx-gpu -i nothing ink <in.lx && says nothing
 	lx-gpu --device auto ink <in.lx 2>err >/dev/null
-	says 'device: cpu'
+	says 'device: c'
 	lx-gpu --list >out
 	for op in dhash phash sharpness ink luma; do grep -q "^op	$op" out; done
 }

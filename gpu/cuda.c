@@ -1,0 +1,572 @@
+/* The CUDA device: a lane fills pinned memory with a piece of a batch (all threads decode), sends it up at once, launches a kernel
+ * for every op and fetches the results at once. While one lane waits for the device, another decodes.
+ *
+ * Of a lane's memory on the device the front is a copy of what the host has prepared:
+ *
+ *     inputs | items of each kernel | arguments | resampling tables |  grey pixels | work | results | status
+ *     ------------------- sent up ---------------------------------                         -- fetched ----
+ */
+#include "device-int.h"
+
+#ifndef LX_CUDA
+
+static int without(struct lx_err *e)
+{
+	return lx_err_set(e, LX_WORKER, "this lx-gpu was built without CUDA");
+}
+
+struct lx_device *lx_device_cuda(int number, const struct lx_device_conf *c, struct lx_err *e)
+{
+	(void)number, (void)c;
+	without(e);
+	return NULL;
+}
+
+int lx_device_cuda_count(struct lx_err *e)
+{
+	return without(e);
+}
+
+const char *lx_device_cuda_archs(void)
+{
+	return NULL;
+}
+
+#else
+
+#include "driver.h"
+#include "tables.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 3
+#define PIECE (64ull << 20)
+
+/* The built-in kernels, compiled for all architectures. */
+__asm__(".pushsection .rodata\n.balign 16\n.global lx_kernels\nlx_kernels: .incbin \"" LX_KERNELS "\"\n.popsection");
+extern const unsigned char lx_kernels[];
+
+/* An item of a piece: where it is, from the start of the lane's memory. */
+struct place {
+	size_t i;
+	uint64_t in, grey, work, out, status;
+};
+
+/* A resampling table of a piece. */
+struct sent {
+	uint32_t in, out;
+	const int32_t *table;
+	uint64_t at;
+};
+
+struct hand {
+	CUstream stream;
+	CUdeviceptr mem;
+	uint8_t *up, *down; /* pinned */
+	uint64_t mem_cap, up_cap, down_cap;
+	struct place *places;
+	struct sent *sent;
+	size_t n, n_sent, cap;
+	uint64_t items, args, tables, up_len, out, status, len; /* the sections */
+};
+
+struct function {
+	const struct lx_gpu_op *op;
+	CUfunction f;
+	int threads; /* a block's, at most */
+	struct function *next;
+};
+
+struct module {
+	const struct lx_gpu_module *of;
+	CUmodule m;
+	struct module *next;
+};
+
+struct cuda {
+	CUdevice device;
+	CUcontext context;
+	int number, major, minor;
+	struct module *modules;
+	struct function *functions;
+	pthread_mutex_t decoding; /* all threads work for one lane */
+	pthread_mutex_t loading;  /* of modules and functions */
+	struct lx_tables tables;
+	struct hand hands[LANES];
+};
+
+/* ---- kernels ---- */
+
+static struct module *load_module(struct cuda *d, struct lx_gpu_module *of, struct lx_err *e)
+{
+	struct module *m = d->modules;
+	while (m && m->of != of)
+		m = m->next;
+	if (m)
+		return m;
+	if (of && !of->image && of->make(of, d->major, d->minor, e) < 0)
+		return NULL;
+	m = calloc(1, sizeof(*m));
+	if (!m) {
+		lx_err_sys(e, "kernels");
+		return NULL;
+	}
+	CUresult rc = lx_cuda.cuModuleLoadData(&m->m, of ? of->image : lx_kernels);
+	if (rc != CUDA_SUCCESS) {
+		lx_cuda_fail(rc, e, "cuda:%d does not take the kernels of %s", d->number, of ? of->name : "lx-gpu");
+		free(m);
+		return NULL;
+	}
+	m->of = of;
+	m->next = d->modules;
+	d->modules = m;
+	return m;
+}
+
+static struct function *load_function(struct cuda *d, const struct lx_gpu_op *op, struct lx_err *e)
+{
+	struct function *f = d->functions;
+	while (f && f->op != op)
+		f = f->next;
+	if (f)
+		return f;
+	struct module *m = load_module(d, op->module, e);
+	if (!m)
+		return NULL;
+	f = calloc(1, sizeof(*f));
+	if (!f) {
+		lx_err_sys(e, "kernels");
+		return NULL;
+	}
+	CUresult rc = lx_cuda.cuModuleGetFunction(&f->f, m->m, op->entry);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuFuncGetAttribute(&f->threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f->f);
+	if (rc != CUDA_SUCCESS) {
+		lx_cuda_fail(rc, e, "kernel %s", op->name);
+		free(f);
+		return NULL;
+	}
+	f->op = op;
+	f->next = d->functions;
+	d->functions = f;
+	return f;
+}
+
+static struct function *function_of(struct cuda *d, const struct lx_gpu_op *op, struct lx_err *e)
+{
+	pthread_mutex_lock(&d->loading);
+	struct function *f = load_function(d, op, e);
+	pthread_mutex_unlock(&d->loading);
+	return f;
+}
+
+/* A block per item: large where there is much to do in it. */
+static int launch(struct cuda *d, struct hand *h, const struct lx_gpu_op *op, uint64_t items, uint64_t n, uint64_t bytes, struct lx_err *e)
+{
+	struct function *f = function_of(d, op, e);
+	CUdeviceptr at = h->mem + items;
+	void *args[] = { &at, &n };
+	if (!f)
+		return -1;
+	int threads = bytes / n > 65536 ? 1024 : 256;
+	threads = threads < f->threads ? threads : f->threads / 32 * 32;
+	unsigned blocks = n < 65536 ? (unsigned)n : 65536;
+	CUresult rc = lx_cuda.cuLaunchKernel(f->f, blocks, 1, 1, (unsigned)threads, 1, 1, 0, h->stream, args, NULL);
+	return rc == CUDA_SUCCESS ? 0 : lx_cuda_fail(rc, e, "cuda:%d: launching %s", d->number, op->name);
+}
+
+/* ---- where things go ---- */
+
+/* Room for another table, which is sent once. -1: no memory. */
+static int send_table(struct cuda *d, struct hand *h, uint32_t in, uint32_t out)
+{
+	for (size_t i = 0; i < h->n_sent; i++)
+		if (h->sent[i].in == in && h->sent[i].out == out)
+			return 0;
+	const int32_t *table = lx_tables_get(&d->tables, in, out);
+	h->sent[h->n_sent++] = (struct sent){ .in = in, .out = out, .table = table };
+	return table ? 0 : -1;
+}
+
+static uint64_t table_at(const struct hand *h, uint32_t in, uint32_t out)
+{
+	for (size_t i = 0; i < h->n_sent; i++)
+		if (h->sent[i].in == in && h->sent[i].out == out)
+			return h->sent[i].at;
+	return 0;
+}
+
+static int make_room(struct hand *h, const struct lx_piece *p)
+{
+	size_t n = p->to - p->from;
+	if (n <= h->cap)
+		return 0;
+	struct place *places = realloc(h->places, n * sizeof(*places));
+	h->places = places ? places : h->places;
+	struct sent *sent = places ? realloc(h->sent, 2 * n * p->b->n_calls * sizeof(*sent)) : NULL;
+	h->sent = sent ? sent : h->sent;
+	if (!sent)
+		return -1;
+	h->cap = n;
+	return 0;
+}
+
+/* The sections of a piece. -1: no memory. */
+static int lay_out(struct cuda *d, struct hand *h, const struct lx_piece *p)
+{
+	const struct lx_device_batch *b = p->b;
+	uint64_t at = 0;
+	h->n = h->n_sent = 0;
+	if (make_room(h, p) < 0)
+		return -1;
+	for (size_t i = p->from; i < p->to; i++) {
+		const struct lx_device_input *in = &b->in[i];
+		if (lx_item_bad(in))
+			continue;
+		h->places[h->n++] = (struct place){ .i = i, .in = at };
+		at += lx_align16(in->len);
+		for (size_t c = 0; c < b->n_calls; c++)
+			if (b->calls[c].columns &&
+			    (send_table(d, h, in->width, b->calls[c].columns) < 0 || send_table(d, h, in->height, b->calls[c].rows) < 0))
+				return -1;
+	}
+	h->items = at;
+	at += lx_align16((b->n_calls + 1) * h->n * sizeof(struct lx_kernel_item));
+	h->args = at;
+	at += lx_align16(b->n_calls * sizeof(b->calls[0].args));
+	for (size_t i = 0; i < h->n_sent; i++) {
+		h->sent[i].at = at;
+		at += lx_align16(lx_table_bytes(h->sent[i].in, h->sent[i].out));
+	}
+	h->up_len = at;
+	for (size_t k = 0; k < h->n; k++) {
+		struct place *pl = &h->places[k];
+		const struct lx_device_input *in = &b->in[pl->i];
+		pl->grey = in->channels == 3 ? at : pl->in;
+		at += in->channels == 3 ? lx_align16((uint64_t)in->width * in->height) : 0;
+		pl->work = at;
+		at += lx_align16(lx_device_work(b, in));
+	}
+	h->out = at;
+	for (size_t k = 0; k < h->n; k++)
+		h->places[k].out = at + 8 * (uint64_t)b->words * k;
+	at += lx_align16(8 * (uint64_t)b->words * h->n);
+	h->status = at;
+	for (size_t k = 0; k < h->n; k++)
+		h->places[k].status = at + 4 * b->n_calls * k;
+	h->len = at + lx_align16(4 * b->n_calls * h->n);
+	return 0;
+}
+
+enum { FITS, TOO_LARGE };
+
+/* TOO_LARGE: there is less memory than that. -1: anything else. */
+static int grow_pinned(struct cuda *d, uint8_t **p, uint64_t *cap, uint64_t need, struct lx_err *e)
+{
+	if (need <= *cap)
+		return FITS;
+	if (*p)
+		lx_cuda.cuMemFreeHost(*p);
+	*p = NULL;
+	*cap = 0;
+	CUresult rc = lx_cuda.cuMemHostAlloc((void **)p, need, CU_MEMHOSTALLOC_PORTABLE);
+	if (rc == CUDA_ERROR_OUT_OF_MEMORY)
+		return TOO_LARGE;
+	if (rc != CUDA_SUCCESS)
+		return lx_cuda_fail(rc, e, "cuda:%d: %llu bytes of pinned memory", d->number, (unsigned long long)need);
+	*cap = need;
+	return FITS;
+}
+
+static int grow_device(struct cuda *d, struct hand *h, struct lx_err *e)
+{
+	if (h->len <= h->mem_cap)
+		return FITS;
+	if (h->mem)
+		lx_cuda.cuMemFree(h->mem);
+	h->mem = 0;
+	h->mem_cap = 0;
+	CUresult rc = lx_cuda.cuMemAlloc(&h->mem, h->len);
+	if (rc == CUDA_ERROR_OUT_OF_MEMORY)
+		return TOO_LARGE;
+	if (rc != CUDA_SUCCESS)
+		return lx_cuda_fail(rc, e, "cuda:%d: %llu bytes", d->number, (unsigned long long)h->len);
+	h->mem_cap = h->len;
+	return FITS;
+}
+
+static int grow(struct cuda *d, struct hand *h, struct lx_err *e)
+{
+	int rc = grow_device(d, h, e);
+	if (rc == FITS)
+		rc = grow_pinned(d, &h->up, &h->up_cap, h->up_len, e);
+	return rc == FITS ? grow_pinned(d, &h->down, &h->down_cap, h->len - h->out, e) : rc;
+}
+
+/* ---- a piece ---- */
+
+struct loop {
+	struct hand *h;
+	struct lx_device_batch *b;
+};
+
+static void decode(void *ctx, size_t k, uint32_t thread)
+{
+	struct loop *l = ctx;
+	const struct place *p = &l->h->places[k];
+	struct lx_device_input *in = &l->b->in[p->i];
+	(void)thread;
+	if (in->bytes)
+		memcpy(l->h->up + p->in, in->bytes, in->len);
+	else if (!l->b->decode(l->b->ctx, p->i, in, l->h->up + p->in))
+		in->channels = LX_ITEM_BAD;
+}
+
+/* A place in the lane's memory, as the kernels see it. */
+static uint8_t *there(const struct hand *h, uint64_t at)
+{
+	return (uint8_t *)(uintptr_t)(h->mem + at);
+}
+
+static struct lx_kernel_item item_of(const struct hand *h, const struct place *p, const struct lx_device_input *in)
+{
+	return (struct lx_kernel_item){
+		.in = there(h, p->in), .len = in->len, .grey = there(h, p->grey), .width = in->width, .height = in->height, .channels = in->channels,
+		.work = there(h, p->work), .out = (uint64_t *)(void *)there(h, p->out), .status = (uint32_t *)(void *)there(h, p->status),
+	};
+}
+
+/* The items of the ops' kernels, one behind the other, and those in colour in front for the grey kernel. Both leave out
+ * what turned out to be bad; *n, *grey: how many are left. */
+static void fill_items(struct hand *h, const struct lx_device_batch *b, size_t *n, size_t *grey)
+{
+	struct lx_kernel_item *items = (struct lx_kernel_item *)(void *)(h->up + h->items);
+	*n = *grey = 0;
+	for (size_t k = 0; k < h->n; k++) {
+		const struct lx_device_input *in = &b->in[h->places[k].i];
+		if (lx_item_bad(in))
+			continue;
+		h->places[(*n)++] = h->places[k];
+		if (in->channels == 3) {
+			items[*grey] = item_of(h, &h->places[k], in);
+			items[(*grey)++].work = there(h, h->places[k].grey);
+		}
+	}
+	for (size_t k = 0; k < *n; k++) {
+		const struct lx_device_input *in = &b->in[h->places[k].i];
+		struct lx_kernel_item item = item_of(h, &h->places[k], in);
+		for (size_t c = 0; c < b->n_calls; item.out += b->calls[c++].words, item.status++) {
+			const struct lx_gpu_call *call = &b->calls[c];
+			item.columns = call->columns ? (const int32_t *)(const void *)there(h, table_at(h, in->width, call->columns)) : NULL;
+			item.rows = call->columns ? (const int32_t *)(const void *)there(h, table_at(h, in->height, call->rows)) : NULL;
+			item.args = (const uint64_t *)(const void *)there(h, h->args + c * sizeof(call->args));
+			items[(c + 1) * h->n + k] = item;
+		}
+	}
+}
+
+static void fill_rest(struct hand *h, const struct lx_device_batch *b)
+{
+	for (size_t c = 0; c < b->n_calls; c++)
+		memcpy(h->up + h->args + c * sizeof(b->calls[c].args), b->calls[c].args, sizeof(b->calls[c].args));
+	for (size_t i = 0; i < h->n_sent; i++)
+		memcpy(h->up + h->sent[i].at, h->sent[i].table, lx_table_bytes(h->sent[i].in, h->sent[i].out));
+}
+
+static int launch_all(struct cuda *d, struct hand *h, const struct lx_device_batch *b, size_t n, size_t grey, struct lx_err *e)
+{
+	if (grey && launch(d, h, &lx_gpu_grey, h->items, grey, h->items, e) < 0)
+		return -1;
+	for (size_t c = 0; c < b->n_calls; c++)
+		if (launch(d, h, b->calls[c].op, h->items + (c + 1) * h->n * sizeof(struct lx_kernel_item), n, h->items, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Up, through the kernels, and down. */
+static int compute(struct cuda *d, struct hand *h, const struct lx_device_batch *b, size_t n, size_t grey, struct lx_err *e)
+{
+	CUresult rc;
+	memset(h->down + (h->status - h->out), 0, h->len - h->status);
+	if ((rc = lx_cuda.cuMemcpyHtoDAsync(h->mem, h->up, h->up_len, h->stream)) != CUDA_SUCCESS ||
+	    (rc = lx_cuda.cuMemcpyHtoDAsync(h->mem + h->status, h->down + (h->status - h->out), h->len - h->status, h->stream)) != CUDA_SUCCESS)
+		return lx_cuda_fail(rc, e, "cuda:%d: sending %llu bytes", d->number, (unsigned long long)h->up_len);
+	if (launch_all(d, h, b, n, grey, e) < 0)
+		return -1;
+	if ((rc = lx_cuda.cuMemcpyDtoHAsync(h->down, h->mem + h->out, h->len - h->out, h->stream)) != CUDA_SUCCESS ||
+	    (rc = lx_cuda.cuStreamSynchronize(h->stream)) != CUDA_SUCCESS)
+		return lx_cuda_fail(rc, e, "cuda:%d: computing %zu items", d->number, n);
+	return 0;
+}
+
+static void take_results(const struct hand *h, const struct lx_device_batch *b, size_t n)
+{
+	for (size_t k = 0; k < n; k++) {
+		const struct place *p = &h->places[k];
+		memcpy(b->out + p->i * b->words, h->down + (p->out - h->out), 8 * (size_t)b->words);
+		memcpy(b->status + p->i * b->n_calls, h->down + (p->status - h->out), 4 * b->n_calls);
+	}
+}
+
+static int run_piece(struct lx_device *device, struct hand *h, const struct lx_piece *p, struct lx_err *e)
+{
+	struct cuda *d = device->own;
+	size_t n, grey;
+	if (lay_out(d, h, p) < 0)
+		return lx_err_set(e, LX_SYSTEM, "no memory for a batch of %zu items (smaller batches: lx-batch -n)", p->to - p->from);
+	if (!h->n)
+		return 0;
+	int rc = grow(d, h, e);
+	if (rc != FITS)
+		return rc;
+	pthread_mutex_lock(&d->decoding);
+	lx_threads_run(device->threads, h->n, decode, &(struct loop){ h, p->b });
+	pthread_mutex_unlock(&d->decoding);
+	fill_items(h, p->b, &n, &grey);
+	fill_rest(h, p->b);
+	if (!n)
+		return 0;
+	if (compute(d, h, p->b, n, grey, e) < 0)
+		return -1;
+	take_results(h, p->b, n);
+	return 0;
+}
+
+/* What does not fit goes in halves, from now on. */
+static int run_halves(struct lx_device *device, struct hand *h, const struct lx_piece *p, struct lx_err *e)
+{
+	int rc = run_piece(device, h, p, e);
+	if (rc != TOO_LARGE)
+		return rc;
+	if (h->n == 1) {
+		size_t i = h->places[0].i;
+		p->b->oversize(p->b->ctx, i, h->len);
+		p->b->in[i].channels = LX_ITEM_BAD;
+		return 0;
+	}
+	pthread_mutex_lock(&device->lock);
+	if (device->piece > h->len / 2)
+		device->piece = h->len / 2;
+	pthread_mutex_unlock(&device->lock);
+	struct lx_piece a = *p, b = *p;
+	a.to = b.from = h->places[h->n / 2].i;
+	return run_halves(device, h, &a, e) < 0 || run_halves(device, h, &b, e) < 0 ? -1 : 0;
+}
+
+static int run(struct lx_device *device, uint32_t lane, const struct lx_piece *p, struct lx_err *e)
+{
+	struct cuda *d = device->own;
+	CUresult rc = lx_cuda.cuCtxSetCurrent(d->context);
+	if (rc != CUDA_SUCCESS)
+		return lx_cuda_fail(rc, e, "cuda:%d", d->number);
+	return run_halves(device, &d->hands[lane], p, e);
+}
+
+/* ---- the device ---- */
+
+static void release_hand(struct hand *h)
+{
+	if (h->stream)
+		lx_cuda.cuStreamDestroy(h->stream);
+	if (h->mem)
+		lx_cuda.cuMemFree(h->mem);
+	if (h->up)
+		lx_cuda.cuMemFreeHost(h->up);
+	if (h->down)
+		lx_cuda.cuMemFreeHost(h->down);
+	free(h->places);
+	free(h->sent);
+}
+
+static void release(struct lx_device *device)
+{
+	struct cuda *d = device->own;
+	if (d->context)
+		lx_cuda.cuCtxSetCurrent(d->context);
+	for (int i = 0; i < LANES; i++)
+		release_hand(&d->hands[i]);
+	for (struct function *f; (f = d->functions);) {
+		d->functions = f->next;
+		free(f);
+	}
+	for (struct module *m; (m = d->modules);) {
+		d->modules = m->next;
+		lx_cuda.cuModuleUnload(m->m);
+		free(m);
+	}
+	if (d->context)
+		lx_cuda.cuDevicePrimaryCtxRelease(d->device);
+	lx_tables_free(&d->tables);
+	pthread_mutex_destroy(&d->decoding);
+	pthread_mutex_destroy(&d->loading);
+	free(d);
+}
+
+/* Context, streams, the built-in kernels. *mem: what is free. */
+static int open_device(struct cuda *d, char *name, int size, uint64_t *mem, struct lx_err *e)
+{
+	size_t left = 0, all;
+	CUresult rc = lx_cuda.cuDeviceGet(&d->device, d->number);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuDeviceGetName(name, size, d->device);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuDeviceGetAttribute(&d->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->device);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuDeviceGetAttribute(&d->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->device);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuDevicePrimaryCtxRetain(&d->context, d->device);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuCtxSetCurrent(d->context);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuMemGetInfo(&left, &all);
+	for (int i = 0; rc == CUDA_SUCCESS && i < LANES; i++)
+		rc = lx_cuda.cuStreamCreate(&d->hands[i].stream, CU_STREAM_NON_BLOCKING);
+	*mem = left / 10 * 9;
+	return rc == CUDA_SUCCESS ? 0 : lx_cuda_fail(rc, e, "cuda:%d cannot be used", d->number);
+}
+
+int lx_device_cuda_count(struct lx_err *e)
+{
+	return lx_cuda_open(e);
+}
+
+const char *lx_device_cuda_archs(void)
+{
+	return LX_CUDA_ARCHS;
+}
+
+struct lx_device *lx_device_cuda(int number, const struct lx_device_conf *conf, struct lx_err *e)
+{
+	static const struct lx_device_kind kind = { .lanes = LANES, .piece = PIECE, .run = run, .release = release };
+	struct lx_device_conf c = *conf;
+	char name[96] = "";
+	uint64_t mem = 0;
+	int n = lx_cuda_open(e);
+	if (n < 0)
+		return NULL;
+	if (number >= n) {
+		lx_err_set(e, LX_WORKER, "there is no cuda:%d: the machine has %d device%s", number, n, n == 1 ? "" : "s");
+		return NULL;
+	}
+	struct cuda *d = calloc(1, sizeof(*d));
+	if (!d) {
+		lx_err_sys(e, "device");
+		return NULL;
+	}
+	d->number = number;
+	pthread_mutex_init(&d->decoding, NULL);
+	pthread_mutex_init(&d->loading, NULL);
+	d->tables = (struct lx_tables)LX_TABLES_INIT;
+	if (open_device(d, name, sizeof(name), &mem, e) < 0 || !load_module(d, NULL, e)) {
+		release(&(struct lx_device){ .own = d });
+		return NULL;
+	}
+	c.mem = c.mem ? c.mem : mem;
+	struct lx_device *device = lx_device_new(&kind, d, &c, e);
+	if (device)
+		snprintf(device->name, sizeof(device->name), "cuda:%d, %s", number, name);
+	return device;
+}
+#endif

@@ -1,0 +1,2 @@
+/* The built-in kernels for CUDA devices. */
+#include "image.k.h"
