@@ -289,9 +289,10 @@ def avoidable(case, wide):
         at = {(d, i.id): i for d in blind.items for i in blind.items[d]}
         for d, id_, n, to in wide:
             if to != anchor: continue
-            it = at.get((d, id_))
+            it = own = at.get((d, id_))
             while it and it.d != anchor:
-                if it.state != 'present' or it.bad_close: mute.add((d, id_, n))
+                # What else befalls the item itself comes later than this.
+                if it.bad_close or (it is not own and it.state != 'present'): mute.add((d, id_, n))
                 it = it.up
     return mute
 
