@@ -2,6 +2,7 @@
 # make check      everything that is tested, without and with sanitizers (installs what is missing)
 # make demo       the main job on the PDFs in examples/data (installs what is missing)
 # make bench      what it costs, as ratios
+# make check-gpu  the kernels on this machine's CUDA device against the CPU; make bench-gpu: how fast
 # make install    PREFIX=/usr/local DESTDIR=   (make uninstall takes it away again)
 # SAN=address,undefined make    a build with sanitizers, in a folder of its own
 
@@ -34,12 +35,13 @@ LIB_OBJ  = $(call obj,lib/*.c)
 TOOLS    = $(patsubst cmd/%.c,$(B)/bin/%,$(wildcard cmd/lx-*.c))
 UNITS    = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/unit/*.c tests/fuzz/*.c))
 HELPERS  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/tool/*.c))
+DEVICE   = $(if $(NVCC),$(B)/device/check $(B)/device/bench)
 FAKES    = $(if $(NVCC),$(B)/fake/libcuda.so.1)
 BENCHES  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 LIBLX    = $(B)/liblx.a $(B)/liblx.so.0
 
 all: $(TOOLS) $(LIBLX)
-units: $(UNITS) $(HELPERS) $(FAKES)
+units: $(UNITS) $(HELPERS) $(FAKES) $(DEVICE)
 
 # Flags are a normal prerequisite: changed flags rebuild.
 $(B)/flags: FORCE
@@ -53,7 +55,7 @@ $(B)/gpu/%.o: ALL_CFLAGS += -O3
 ifneq ($(NVCC),)
 CUDA_FLAGS = -DLX_CUDA -isystem $(dir $(realpath $(shell command -v $(NVCC))))../include -DLX_KERNELS='"$(B)/gpu/kernels.fatbin"' \
              -DLX_CUDA_ARCHS='"$(strip $(shell $(NVCC) --list-gpu-code | tr '\n' ' '))"'
-$(B)/gpu/cuda.o $(B)/gpu/driver.o: ALL_CFLAGS += $(CUDA_FLAGS)
+$(B)/gpu/cuda.o $(B)/gpu/driver.o $(B)/tests/device/bench.o: ALL_CFLAGS += $(CUDA_FLAGS)
 $(B)/gpu/cuda.o: $(B)/gpu/kernels.fatbin
 $(B)/gpu/kernels.fatbin: gpu/kernels.cu gpu/kernel.h $(wildcard gpu/*.k.h)
 	@mkdir -p $(@D)
@@ -87,6 +89,8 @@ $(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 endef
 $(B)/bin/%: $(B)/cmd/%.o $(B)/cmd/cmd.o $(B)/libgpu.a $(B)/libformats.a $(B)/liblx.a
 	$(link)
+$(B)/device/%: $(B)/tests/device/%.o $(B)/libgpu.a $(B)/libformats.a $(B)/liblx.a
+	$(link)
 $(B)/unit/%: $(B)/tests/unit/%.o $(B)/libgpu.a $(B)/libformats.a $(B)/liblx.a
 	$(link)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libformats.a $(B)/liblx.a
@@ -116,6 +120,9 @@ bench: all $(HELPERS) $(BENCHES)
 	@tests/deps bench
 	@B='$(abspath $(B))' tests/bench/run
 
+check-gpu bench-gpu: $(TOOLS) $(DEVICE)
+	@B='$(abspath $(B))' tests/device/run $(@:-gpu=)
+
 D = $(DESTDIR)$(PREFIX)
 HEADERS = $(filter-out %-int.h,$(wildcard lib/*.h))
 MAN = $(foreach s,1 5 7,$(wildcard man/*.$(s)))
@@ -137,6 +144,6 @@ clean:
 	rm -rf build build-*
 
 FORCE:
-.PHONY: all units deps check demo bench install uninstall clean FORCE
+.PHONY: all units deps check demo bench check-gpu bench-gpu install uninstall clean FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

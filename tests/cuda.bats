@@ -101,3 +101,19 @@ has_cuda() {
 	grep -q '^device	cuda:1' list.out
 	grep -q '^compiled for	cuda	.*sm_80' list.out
 }
+
+@test "cuda: the scripts for machines with a device run, and skip in one line without" {
+	has_cuda || return 0
+	export B=$(cd "$ROOT" && realpath "$B")
+	LD_LIBRARY_PATH=$FAKE SECONDS_EACH=0 SEED=5 PAGES=4 "$ROOT/tests/device/run" check >check.out || fail "$(<check.out)"
+	for op in dhash phash sharpness ink luma ink:200; do grep -q "^equal: $op, 4 batches" check.out || fail "$op: $(<check.out)"; done
+	[[ $(grep -c '^equal: lx-gpu' check.out) == 6 ]]
+	FAKE_CUDA_ORDER=backwards LD_LIBRARY_PATH=$FAKE "$B/device/check" 0 7 >check.out || fail "$(<check.out)"
+	LD_LIBRARY_PATH=$FAKE MIB=4 "$ROOT/tests/device/run" bench >bench.out || fail "$(<bench.out)"
+	grep -q '^dhash .*of a copy' bench.out
+	grep -q '^stream: ' bench.out
+	for what in check bench; do
+		FAKE_CUDA_COUNT=0 LD_LIBRARY_PATH=$FAKE "$ROOT/tests/device/run" $what >skip.out
+		[[ $(<skip.out) == 'skipped: no CUDA GPU: '* && $(wc -l <skip.out) == 1 ]] || fail "$(<skip.out)"
+	done
+}
