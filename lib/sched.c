@@ -353,8 +353,7 @@ void lx_sched_cut(struct lx_sched *s)
 void lx_sched_end(struct lx_sched *s)
 {
 	s->ended = true;
-	if (s->conf.order == LX_ORDER_FIXED)
-		sched_fixed_close(s);
+	lx_sched_cut(s);
 }
 
 void lx_sched_run(struct lx_sched *s, uint32_t levels, const struct lx_tolerance *tolerance)

@@ -41,6 +41,7 @@ work() { printf '%s\0' lx-map -o data:bin -- sh -c 'sleep "$1"; tee "$LX_DIR/pag
 	cmp local.json far.json
 	cmp local.err far.err
 	[[ $(wc -l <far.json) -ge 30 && ! -s err ]]
-	run jq -c '[.workers[] | .ready, .losses]' s.json
-	assert_output '[true,0,true,0,true,0,true,0]'
+	# a host that is slow to start may find nothing left to do
+	run jq -c '[.workers[].losses]' s.json
+	assert_output '[0,0,0,0]'
 }
