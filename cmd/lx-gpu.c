@@ -157,7 +157,7 @@ static bool measure(void *ctx, size_t i, struct lx_device_input *in)
 	if (lx_val_from(field, &v) < 0 || (v.type != LX_BIN && v.type != LX_STR))
 		return refuse(h, "bad-field", "neither a string nor bytes");
 	h->value = v.s;
-	if (x.calls[0].op->input == LX_BYTES) {
+	if (x.calls[0].op->input != LX_IMAGE) {
 		*in = (struct lx_device_input){ .bytes = v.s.p, .len = v.s.len };
 		return true;
 	}
@@ -221,8 +221,21 @@ static int hold(const struct lx_rec *r, struct lx_err *e)
 	return lx_buf_check(&f->bytes, e);
 }
 
+/* Fail an item that an op refused, as its list of failures says. */
+static int answer_refused(const struct held *h, const struct lx_gpu_op *op, uint32_t number, struct lx_err *e)
+{
+	char type[64] = "refused", scope[64] = "record", why[128];
+	const char *at = op->failures ? op->failures : "";
+	for (uint32_t i = 1; i < number && at; i++)
+		at = (at = strchr(at, ',')) ? at + 1 : NULL;
+	if (at)
+		sscanf(at, " %63[^ ,] %63[^ ,]", type, scope);
+	snprintf(why, sizeof(why), "refused by %s", op->name);
+	return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = type, .message = lx_span_str(why), .scope = scope }, e);
+}
+
 /* An item that was barred while it was computed is not answered as present. */
-static int answer(struct held *h, const struct lx_device_input *in, const uint64_t *out, struct lx_err *e)
+static int answer(struct held *h, const struct lx_device_input *in, const uint64_t *out, const uint32_t *status, struct lx_err *e)
 {
 	size_t at[OPS_MAX + 1] = { 0 };
 	struct lx_span cause = { 0 };
@@ -231,6 +244,9 @@ static int answer(struct held *h, const struct lx_device_input *in, const uint64
 		return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = h->type, .message = lx_span_str(h->why) }, e);
 	if (barred != LX_PRESENT)
 		return barred == LX_DROPPED ? lx_stage_drop(&x.stage, &h->rec, e) : lx_stage_suppress(&x.stage, &h->rec, cause, e);
+	for (size_t i = 0; i < x.n_calls; i++)
+		if (status[i])
+			return answer_refused(h, x.calls[i].op, status[i], e);
 	lx_buf_clear(&x.values);
 	for (size_t i = 0; i < x.n_calls; out += x.calls[i++].words) {
 		x.calls[i].op->pack(&x.values, out, &x.calls[i], in);
@@ -251,7 +267,7 @@ static int finish(struct frame *f, struct lx_err *e)
 	if (lx_device_wait(x.device, b, e) < 0)
 		return -1;
 	for (size_t i = 0; i < b->n; i++)
-		if (answer(&f->held[i], &b->in[i], b->out + i * x.words, e) < 0)
+		if (answer(&f->held[i], &b->in[i], b->out + i * x.words, b->status + i * x.n_calls, e) < 0)
 			return -1;
 	b->n = 0;
 	lx_buf_clear(&f->bytes);
@@ -347,7 +363,7 @@ static const struct cmd_loop loop = { .item = hold, .frame = run_frame, .wait = 
 
 /* ---- options ---- */
 
-static const char *const inputs[] = { [LX_IMAGE] = "images", [LX_BYTES] = "text" };
+static const char *const inputs[] = { [LX_IMAGE] = "images", [LX_BYTES] = "bytes", [LX_TEXT] = "text" };
 
 static void print_list(void)
 {

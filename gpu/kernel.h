@@ -37,6 +37,7 @@ typedef short int16_t;
 typedef int int32_t;
 typedef long long int64_t;
 #else
+#include <stdbool.h>
 #include <stdint.h>
 #endif
 
@@ -48,6 +49,7 @@ typedef long long int64_t;
 enum lx_kernel_input {
 	LX_IMAGE, /* netpbm, PNG or JPEG, decoded */
 	LX_BYTES, /* a string or bytes, as they are */
+	LX_TEXT,  /* the same, in UTF-8: the kernel sees to that */
 };
 
 /* One item, as a phase sees it. */

@@ -35,6 +35,7 @@ struct lx_gpu_op {
 	enum lx_kernel_input input;
 	uint32_t columns, rows; /* the size to resample to; 0: the call's, if any */
 	lx_phase_fn *const *phases; /* of the CPU device; NULL ends them */
+	const char *failures;   /* "bad-text record, ...": what LX_REFUSE(1), ... mean: type and scope; NULL: it refuses nothing */
 	const char *entry;      /* on a CUDA device */
 	struct lx_gpu_module *module; /* there; NULL: the built-in one */
 	/* Read the arguments behind the colon (NULL: none were given) into c->args. -1: LX_USAGE, the bare reason. May be NULL: takes none. */

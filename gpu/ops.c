@@ -4,6 +4,11 @@
 #include "value.h"
 
 #include "image.k.h"
+#include "text.k.h"
+
+#include <stdio.h>
+
+#define MINHASH_MAX 4096
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -26,6 +31,39 @@ static int parse_luma(const char *text, struct lx_gpu_call *c, struct lx_err *e)
 	for (uint64_t n = c->args[0]; n > 1; n >>= 1)
 		c->args[1]--;
 	return 0;
+}
+
+/* The next of the numbers that colons part. -1: LX_USAGE. */
+static int next_number(const char **text, uint64_t max, uint64_t *to, struct lx_err *e)
+{
+	char one[32];
+	size_t n = strcspn(*text, ":");
+	snprintf(one, sizeof(one), "%.*s", (int)(n < sizeof(one) ? n : sizeof(one) - 1), *text);
+	*text += n + ((*text)[n] == ':');
+	return lx_opt_uint("", one, 1, max, to, e);
+}
+
+static int parse_minhash(const char *text, struct lx_gpu_call *c, struct lx_err *e)
+{
+	c->args[0] = 128;
+	c->args[1] = 5;
+	if (!text)
+		return 0;
+	if (next_number(&text, MINHASH_MAX, &c->args[0], e) < 0 || (*text && next_number(&text, UINT32_MAX, &c->args[1], e) < 0) ||
+	    (*text && next_number(&text, MINHASH_MAX, &c->args[2], e) < 0))
+		return -1;
+	if (*text)
+		return lx_err_set(e, LX_USAGE, "'%.32s' is too much", text);
+	if (c->args[2] && c->args[0] % c->args[2])
+		return lx_err_set(e, LX_USAGE, "%llu permutations do not part into %llu bands", (unsigned long long)c->args[0],
+		                  (unsigned long long)c->args[2]);
+	return 0;
+}
+
+static int parse_simhash(const char *text, struct lx_gpu_call *c, struct lx_err *e)
+{
+	c->args[1] = 1;
+	return text ? lx_opt_uint("", text, 1, UINT32_MAX, &c->args[1], e) : 0;
 }
 
 /* ---- sizes ---- */
@@ -59,6 +97,17 @@ static uint64_t work_grey(const struct lx_gpu_call *c, const struct lx_device_in
 	return (uint64_t)in->width * in->height;
 }
 
+static uint32_t words_minhash(const struct lx_gpu_call *c)
+{
+	return (uint32_t)(c->args[0] + 1) / 2;
+}
+
+static uint64_t work_text(const struct lx_gpu_call *c, const struct lx_device_input *in)
+{
+	(void)c;
+	return TEXT_WORK(in->len);
+}
+
 /* ---- results ---- */
 
 static void pack_bits(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in)
@@ -89,8 +138,43 @@ static void pack_luma(struct lx_buf *to, const uint64_t *out, const struct lx_gp
 		lx_pack_uint(to, out[i]);
 }
 
+static void pack_words(struct lx_buf *to, const uint32_t *v, uint64_t n)
+{
+	lx_pack_array(to, (uint32_t)n);
+	for (uint64_t i = 0; i < n; i++)
+		lx_pack_uint(to, v[i]);
+}
+
+/* What the numbers of a band come to: 53 bits, which every reader of JSON can hold. */
+static uint64_t band_key(const uint32_t *v, uint64_t n, uint64_t band)
+{
+	uint64_t h = band;
+	for (uint64_t i = 0; i < n; i++)
+		h = lx_k_mix((h + 0x9e3779b97f4a7c15u) ^ v[i]);
+	return h >> 11;
+}
+
+static void pack_minhash(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in)
+{
+	const uint32_t *v = (const uint32_t *)(const void *)out;
+	uint64_t bands = c->args[2];
+	(void)in;
+	if (!bands) {
+		pack_words(to, v, c->args[0]);
+		return;
+	}
+	lx_pack_map(to, 2);
+	lx_pack_cstr(to, "signature");
+	pack_words(to, v, c->args[0]);
+	lx_pack_cstr(to, "bands");
+	lx_pack_array(to, (uint32_t)bands);
+	for (uint64_t b = 0; b < bands; b++)
+		lx_pack_uint(to, band_key(v + b * (c->args[0] / bands), c->args[0] / bands, b));
+}
+
 /* ---- the table ---- */
 
+#define BAD_TEXT "bad-text record"
 #define KERNEL(name) .phases = lx_op_##name, .entry = "lx_op_" #name
 
 const struct lx_gpu_op lx_gpu_ops[] = {
@@ -113,6 +197,15 @@ const struct lx_gpu_op lx_gpu_ops[] = {
 	{
 		.name = "luma", .args = "[:BINS]", .result = "array of uint", .help = "histogram of the grey values in BINS (16) equal ranges",
 		.input = LX_IMAGE, KERNEL(luma), .parse = parse_luma, .words = words_luma, .pack = pack_luma,
+	},
+	{
+		.name = "minhash", .args = "[:PERMS[:SHINGLE[:BANDS]]]", .result = "array of uint; with BANDS a map of signature and bands",
+		.help = "least of PERMS (128) permutations of the shingles of SHINGLE (5) words", .input = LX_TEXT, .failures = BAD_TEXT,
+		KERNEL(minhash), .parse = parse_minhash, .words = words_minhash, .work = work_text, .pack = pack_minhash,
+	},
+	{
+		.name = "simhash", .args = "[:SHINGLE]", .result = "uint", .help = "majority of the bits of the shingles of SHINGLE (1) words, 64 bits",
+		.input = LX_TEXT, .failures = BAD_TEXT, KERNEL(simhash), .parse = parse_simhash, .work = work_text, .pack = pack_bits,
 	},
 	{ .name = NULL },
 };

@@ -15,7 +15,7 @@
 #define BYTES (48u << 20)
 
 /* Ops are tried with these arguments, and all others without. */
-static const char *const variants[] = { "ink:200", "luma:2", "luma:256", NULL };
+static const char *const variants[] = { "ink:200", "luma:2", "luma:256", "minhash:7:1", "minhash:64:3:8", "simhash:2", NULL };
 
 static uint64_t state;
 
@@ -74,7 +74,7 @@ static void make_items(enum lx_kernel_input kind, size_t n)
 		else
 			make_text(in, bytes + at);
 		if (at + in->len > BYTES)
-			*in = (struct lx_device_input){ .bytes = bytes, .len = kind == LX_IMAGE, .width = 1, .height = 1, .channels = 1 };
+			*in = (struct lx_device_input){ .bytes = bytes, .len = 1, .width = 1, .height = 1, .channels = 1 };
 		at += (in->len + 15) / 16 * 16;
 		bad[i] = below(20) == 0;
 	}

@@ -13,6 +13,7 @@
 #include <cuda.h>
 
 #include "image.k.h"
+#include "text.k.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -212,7 +213,9 @@ struct CUfunc_st {
 };
 
 #define KERNEL(name) { "lx_op_" #name, lx_op_##name, 0 }
-static struct CUfunc_st kernels[] = { KERNEL(dhash), KERNEL(phash), KERNEL(sharpness), KERNEL(ink), KERNEL(luma), KERNEL(grey) };
+static struct CUfunc_st kernels[] = {
+	KERNEL(dhash), KERNEL(phash), KERNEL(sharpness), KERNEL(ink), KERNEL(luma), KERNEL(grey), KERNEL(minhash), KERNEL(simhash),
+};
 
 CUresult cuModuleLoadData(CUmodule *m, const void *image)
 {

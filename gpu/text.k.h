@@ -1,0 +1,249 @@
+/* Kernels on text. Definitions and their sources: lx-gpu(1). */
+#ifndef LX_TEXT_K_H
+#define LX_TEXT_K_H
+
+#include "kernel.h"
+
+/* `work` of a text of len bytes: a number for each thread, then a hash for each word, then one for each shingle. */
+#define TEXT_THREADS 1024
+LX_FN uint64_t lx_k_words_most(uint64_t len)
+{
+	return len / 2 + 1;
+}
+
+LX_FN uint64_t *lx_k_words(const struct lx_kernel_item *k)
+{
+	return (uint64_t *)(void *)k->work + TEXT_THREADS;
+}
+
+LX_FN uint64_t *lx_k_shingles(const struct lx_kernel_item *k)
+{
+	return lx_k_words(k) + lx_k_words_most(k->len);
+}
+
+#define TEXT_WORK(len) (8 * (TEXT_THREADS + 2 * ((len) / 2 + 1)))
+
+/* The last step of MurmurHash3: every bit of x decides about every bit of the result. */
+LX_FN uint64_t lx_k_mix(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdu;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53u;
+	return x ^ x >> 33;
+}
+
+/* ---- UTF-8 ---- */
+
+#define TEXT_HIGH 0  /* in shared: whether there is a byte above 127 */
+#define TEXT_WORDS 1 /* how many words */
+
+LX_PHASE(text_begin)
+{
+	LX_ONCE {
+		k->shared[TEXT_HIGH] = 0;
+		k->shared[TEXT_WORDS] = 0;
+	}
+}
+
+LX_PHASE(text_high)
+{
+	uint8_t high = 0;
+	LX_FOR(i, k->len)
+		high |= k->in[i] & 0x80;
+	if (high)
+		LX_ADD(&k->shared[TEXT_HIGH], 1);
+}
+
+/* Bytes of the character that begins with c; 0: none does. */
+LX_FN uint32_t lx_k_utf8_length(uint8_t c)
+{
+	return c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+}
+
+/* Whether byte i is part of a character, told from its neighbours: a first byte has what it asks for behind it, another has a
+ * first byte that asks for it before it. */
+LX_FN bool lx_k_utf8_good(const uint8_t *p, uint64_t len, uint64_t i)
+{
+	uint8_t c = p[i];
+	if (c < 0x80)
+		return true;
+	if ((c & 0xc0) == 0x80) {
+		for (uint32_t back = 1; back <= 3 && back <= i; back++)
+			if ((p[i - back] & 0xc0) != 0x80)
+				return lx_k_utf8_length(p[i - back]) > back;
+		return false;
+	}
+	uint32_t n = lx_k_utf8_length(c);
+	if (!n || len - i < n)
+		return false;
+	for (uint32_t k = 1; k < n; k++)
+		if ((p[i + k] & 0xc0) != 0x80)
+			return false;
+	uint8_t second = p[i + 1];
+	return !(c == 0xe0 && second < 0xa0) && !(c == 0xed && second > 0x9f) && !(c == 0xf0 && second < 0x90) && !(c == 0xf4 && second > 0x8f);
+}
+
+/* ---- words: what lies between white space ---- */
+
+LX_FN uint32_t lx_k_white(uint8_t c)
+{
+	return c == ' ' || (uint8_t)(c - 9) < 5;
+}
+
+/* The part of the text whose words are a thread's. */
+LX_FN uint64_t lx_k_share(const struct lx_kernel_item *k, uint32_t thread)
+{
+	return k->len / k->threads * thread + k->len % k->threads * thread / k->threads;
+}
+
+LX_FN uint32_t lx_k_begins(const uint8_t *p, uint64_t i)
+{
+	return !lx_k_white(p[i]) & (i == 0 || lx_k_white(p[i - 1]));
+}
+
+LX_PHASE(text_count)
+{
+	uint32_t bad = 0;
+	if (k->shared[TEXT_HIGH])
+		LX_FOR(i, k->len)
+			bad |= !lx_k_utf8_good(k->in, k->len, i);
+	if (bad)
+		LX_REFUSE(1);
+	uint64_t n = 0, to = lx_k_share(k, k->thread + 1);
+	if (k->threads > 1) /* one thread alone knows where its words go */
+		for (uint64_t i = lx_k_share(k, k->thread); i < to; i++)
+			n += lx_k_begins(k->in, i);
+	((uint64_t *)(void *)k->work)[k->thread] = n;
+}
+
+/* Eight bytes at most, the first the lowest. */
+LX_FN uint64_t lx_k_eight(const uint8_t *p, uint64_t n)
+{
+	uint64_t v = 0;
+	for (uint64_t i = 0; i < n && i < 8; i++)
+		v |= (uint64_t)p[i] << 8 * i;
+	return v;
+}
+
+LX_FN uint64_t lx_k_word_hash(const uint8_t *p, uint64_t len)
+{
+	uint64_t h = len;
+	for (uint64_t i = 0; i < len; i += 8)
+		h = lx_k_mix((h + 0x9e3779b97f4a7c15u) ^ lx_k_eight(p + i, len - i));
+	return h;
+}
+
+LX_PHASE(text_words)
+{
+	const uint64_t *counts = (const uint64_t *)(const void *)k->work;
+	uint64_t *words = lx_k_words(k), at = 0, to = lx_k_share(k, k->thread + 1);
+	for (uint32_t t = 0; t < k->thread; t++)
+		at += counts[t];
+	for (uint64_t i = lx_k_share(k, k->thread); i < to; i++) {
+		if (!lx_k_begins(k->in, i))
+			continue;
+		uint64_t end = i + 1;
+		while (end < k->len && !lx_k_white(k->in[end]))
+			end++;
+		words[at++] = lx_k_word_hash(k->in + i, end - i);
+		i = end - 1;
+	}
+	if (k->thread == k->threads - 1)
+		k->shared[TEXT_WORDS] = at;
+}
+
+/* ---- shingles: args[1] words in a row; a text of fewer is one, one without words has none ---- */
+
+LX_FN uint64_t lx_k_n_shingles(const struct lx_kernel_item *k)
+{
+	uint64_t words = k->shared[TEXT_WORDS], size = k->args[1];
+	return words > size ? words - size + 1 : words > 0;
+}
+
+LX_FN uint64_t lx_k_shingle(const struct lx_kernel_item *k, uint64_t first)
+{
+	const uint64_t *words = lx_k_words(k) + first;
+	uint64_t n = k->shared[TEXT_WORDS] < k->args[1] ? k->shared[TEXT_WORDS] : k->args[1], h = 0;
+	for (uint64_t i = 0; i < n; i++)
+		h = h * 0x9e3779b97f4a7c15u + words[i];
+	return lx_k_mix(h);
+}
+
+/* ---- minhash ---- */
+
+LX_PHASE(minhash_shingles)
+{
+	uint32_t *to = (uint32_t *)(void *)lx_k_shingles(k);
+	LX_FOR(i, lx_k_n_shingles(k))
+		to[i] = (uint32_t)(lx_k_shingle(k, i) >> 32);
+}
+
+/* Permutation p of 32 bits: x to a x + b, a odd. a and b are the halves of the pth number of SplitMix64, begun at 0. */
+LX_FN uint64_t lx_k_splitmix(uint64_t p)
+{
+	uint64_t z = (p + 1) * 0x9e3779b97f4a7c15u;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+LX_FN uint32_t lx_k_least(const uint32_t *x, uint64_t n, uint32_t a, uint32_t b)
+{
+	uint32_t least = 0xffffffffu;
+	for (uint64_t i = 0; i < n; i++) {
+		uint32_t v = a * x[i] + b;
+		least = v < least ? v : least;
+	}
+	return least;
+}
+
+/* Two of 32 bits in a word, the first the lower. */
+LX_PHASE(minhash_least)
+{
+	const uint32_t *x = (const uint32_t *)(const void *)lx_k_shingles(k);
+	uint64_t n = lx_k_n_shingles(k);
+	uint32_t *to = LX_OUT(uint32_t);
+	LX_ONCE {
+		if (k->args[0] % 2)
+			to[k->args[0]] = 0;
+	}
+	LX_FOR(p, k->args[0]) {
+		uint64_t r = lx_k_splitmix(p);
+		to[p] = lx_k_least(x, n, (uint32_t)(r >> 32) | 1, (uint32_t)r);
+	}
+}
+
+LX_ENTRY(lx_op_minhash, text_begin, text_high, text_count, text_words, minhash_shingles, minhash_least)
+
+/* ---- simhash ---- */
+
+LX_PHASE(simhash_shingles)
+{
+	uint64_t *to = lx_k_shingles(k);
+	LX_FOR(i, lx_k_n_shingles(k))
+		to[i] = lx_k_shingle(k, i);
+	LX_ONCE
+		k->out[0] = 0;
+}
+
+LX_FN uint64_t lx_k_ones(const uint64_t *x, uint64_t n, uint32_t bit)
+{
+	uint64_t ones = 0;
+	for (uint64_t i = 0; i < n; i++)
+		ones += x[i] >> bit & 1;
+	return ones;
+}
+
+/* A bit is set that more than half of the shingles have. */
+LX_PHASE(simhash_bits)
+{
+	uint64_t n = lx_k_n_shingles(k);
+	LX_FOR(bit, 64)
+		if (2 * lx_k_ones(lx_k_shingles(k), n, (uint32_t)bit) > n)
+			LX_ADD(&k->out[0], (uint64_t)1 << bit);
+}
+
+LX_ENTRY(lx_op_simhash, text_begin, text_high, text_count, text_words, simhash_shingles, simhash_bits)
+
+#endif

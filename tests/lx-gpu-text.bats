@@ -1,0 +1,61 @@
+load lib
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	REF=$ROOT/tests/text_reference.py
+}
+
+@test "lx-gpu: text ops on every kind of text are what an independent program says" {
+	"$PY" "$REF" make .
+	mapfile -t files <list
+	"$PY" "$REF" answers "${files[@]}" >want
+	lx-in --read -d page <list | lx-batch -n 9 >in.lx
+	lx-gpu -q -o odd minhash:7:1 <in.lx | lx-gpu -q minhash:24:3:8 simhash | lx-gpu -q -o simhash2 --drop data simhash:2 |
+		lx-out -q --failures bad --max-failed 100% >got
+	"$PY" - <<'END'
+import json
+want = {d['name']: d for d in map(json.loads, open('want'))}
+got = {d['path']: d for d in map(json.loads, open('got'))}
+bad = {d['path']: d['lx']['cause']['type'] for d in map(json.loads, open('bad'))}
+assert set(got) | set(bad) == set(want) and len(want) > 100
+assert set(bad) == {n for n, w in want.items() if 'bad' in w} and len(bad) > 20, set(bad) ^ {n for n, w in want.items() if 'bad' in w}
+assert set(bad.values()) == {'bad-text'}
+for n, g in got.items():
+    w = want[n]
+    assert g['odd'] == w['odd'], (n, 'odd')
+    assert g['minhash'] == {'signature': w['signature'], 'bands': w['bands']}, (n, 'minhash')
+    assert g['simhash'] == w['simhash'] and g['simhash2'] == w['simhash2'], (n, 'simhash')
+END
+}
+
+@test "lx-gpu: the share of equal numbers in two minhash signatures is their similarity, as closely as can be expected" {
+	"$PY" "$REF" pairs 300 | lx-in --jsonl -d page | lx-gpu -q --drop data minhash:128:3 | lx-out -q >out
+	"$PY" - <<'END'
+import json
+by = {}
+for d in map(json.loads, open('out')):
+    by.setdefault(d['pair'], []).append(d)
+z = []
+for a, b in by.values():
+    j = a['true']
+    if 0.05 < j < 0.95:
+        estimate = sum(x == y for x, y in zip(a['minhash'], b['minhash'])) / 128
+        z.append((estimate - j) / (j * (1 - j) / 128) ** 0.5)
+n = len(z)
+mean, spread = sum(z) / n, (sum(v * v for v in z) / n) ** 0.5
+# of n independent estimates: the mean of z within 4 / sqrt(n), its spread near 1; the texts are always the same
+assert n > 200 and abs(mean) < 4 / n ** 0.5 and 0.8 < spread < 1.2, (n, mean, spread)
+END
+}
+
+@test "lx-gpu: text ops refuse wrong arguments and images beside them" {
+	printf '{"data":"a b c"}\n' | lx-in --jsonl -d page >in.lx
+	exits 2 lx-gpu minhash:0 <in.lx && says 'minhash[:PERMS'
+	exits 2 lx-gpu minhash:8:2:3 <in.lx && says 'bands'
+	exits 2 lx-gpu minhash:8:2:4:1 <in.lx && says "'1' is too much"
+	exits 2 lx-gpu minhash:x <in.lx && says "'x'"
+	exits 2 lx-gpu simhash:0 <in.lx && says 'simhash[:SHINGLE]'
+	exits 2 lx-gpu minhash dhash <in.lx && says 'two lx-gpu'
+	lx-gpu -q minhash:4 simhash <in.lx | lx-out -q >out
+	[[ $(jq -c '.minhash | length' out) == 4 ]]
+}
