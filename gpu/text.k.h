@@ -117,40 +117,61 @@ LX_PHASE(text_count)
 	((uint64_t *)(void *)k->work)[k->thread] = n;
 }
 
-/* Eight bytes at most, the first the lowest. */
-LX_FN uint64_t lx_k_eight(const uint8_t *p, uint64_t n)
+/* Eight bytes, the first the lowest; zeros behind the end of the text. */
+LX_FN uint64_t lx_k_eight(const struct lx_kernel_item *k, uint64_t at)
 {
-	uint64_t v = 0;
+	uint64_t v = 0, n = k->len - at;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	if (n >= 8) {
+		memcpy(&v, k->in + at, 8);
+		return v;
+	}
+#endif
 	for (uint64_t i = 0; i < n && i < 8; i++)
-		v |= (uint64_t)p[i] << 8 * i;
+		v |= (uint64_t)k->in[at + i] << 8 * i;
 	return v;
 }
 
-LX_FN uint64_t lx_k_word_hash(const uint8_t *p, uint64_t len)
+/* The highest bit of each byte that is white space. */
+LX_FN uint64_t lx_k_white_of(uint64_t v)
 {
-	uint64_t h = len;
-	for (uint64_t i = 0; i < len; i += 8)
-		h = lx_k_mix((h + 0x9e3779b97f4a7c15u) ^ lx_k_eight(p + i, len - i));
-	return h;
+	const uint64_t ones = 0x0101010101010101u, low = 0x7f * ones;
+	uint64_t blank = v ^ ' ' * ones, small = v & low;
+	blank = ~(((blank & low) + low) | blank | low);
+	return blank | ((small + (0x80 - 9) * ones) & ~(small + (0x80 - 14) * ones) & ~v & ~low);
+}
+
+/* The hash of the word at *at, which is moved to its end. */
+LX_FN uint64_t lx_k_word(const struct lx_kernel_item *k, uint64_t *at)
+{
+	uint64_t from = *at, h = 0, n = 8;
+	for (; n == 8 && *at < k->len; *at += n) {
+		uint64_t v = lx_k_eight(k, *at), white = lx_k_white_of(v);
+		n = k->len - *at < 8 ? k->len - *at : 8;
+		if (white && LX_LOW(white) / 8 < n)
+			n = LX_LOW(white) / 8;
+		if (n)
+			h = lx_k_mix((h + 0x9e3779b97f4a7c15u) ^ (n == 8 ? v : v & (((uint64_t)1 << 8 * n) - 1)));
+	}
+	return h + (*at - from);
 }
 
 LX_PHASE(text_words)
 {
 	const uint64_t *counts = (const uint64_t *)(const void *)k->work;
-	uint64_t *words = lx_k_words(k), at = 0, to = lx_k_share(k, k->thread + 1);
+	uint64_t *words = lx_k_words(k), n = 0, at = lx_k_share(k, k->thread), to = lx_k_share(k, k->thread + 1);
 	for (uint32_t t = 0; t < k->thread; t++)
-		at += counts[t];
-	for (uint64_t i = lx_k_share(k, k->thread); i < to; i++) {
-		if (!lx_k_begins(k->in, i))
-			continue;
-		uint64_t end = i + 1;
-		while (end < k->len && !lx_k_white(k->in[end]))
-			end++;
-		words[at++] = lx_k_word_hash(k->in + i, end - i);
-		i = end - 1;
-	}
+		n += counts[t];
+	if (at && !lx_k_white(k->in[at - 1])) /* within a word of somebody else's */
+		while (at < to && !lx_k_white(k->in[at]))
+			at++;
+	while (at < to)
+		if (lx_k_white(k->in[at]))
+			at++;
+		else
+			words[n++] = lx_k_word(k, &at);
 	if (k->thread == k->threads - 1)
-		k->shared[TEXT_WORDS] = at;
+		k->shared[TEXT_WORDS] = n;
 }
 
 /* ---- shingles: args[1] words in a row; a text of fewer is one, one without words has none ---- */

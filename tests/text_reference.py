@@ -32,10 +32,10 @@ def splitmix(p):
 
 
 def word_hash(word):
-    h = len(word)
+    h = 0
     for at in range(0, len(word), 8):
         h = mix((h + GOLDEN & M64) ^ int.from_bytes(word[at:at + 8], 'little'))
-    return h
+    return h + len(word) & M64
 
 
 def words_of(text):
