@@ -174,7 +174,8 @@ struct lx_sched {
 	struct worker *todo_head, *todo_tail;
 	struct worker **heap;
 	size_t heap_n;
-	uint32_t charge_row;
+	uint32_t charge_row; /* losses for which items were charged, since the last answer */
+	bool charged_now;    /* by the loss at hand */
 	uint64_t rng;
 
 	struct list out;

@@ -483,9 +483,16 @@ static int charge(struct lx_sched *s, struct item *it, enum lx_loss loss)
 	if (probe && !n->barred)
 		sched_release(s, n);
 	sched_node_rest(s, n);
-	if (s->conf.max_charges && ++s->charge_row >= s->conf.max_charges)
-		sched_give_up(s, "%u items in a row killed their worker and none was answered", s->charge_row);
+	s->charged_now = true;
 	return 0;
+}
+
+/* Whatever one loss cost, it says one thing about the stage. */
+static void count_charges(struct lx_sched *s)
+{
+	if (s->charged_now && s->conf.max_charges && ++s->charge_row >= s->conf.max_charges)
+		sched_give_up(s, "%u losses in a row failed what their workers had, and no item was answered (--max-crashes)", s->charge_row);
+	s->charged_now = false;
 }
 
 static void forgive(struct lx_sched *s, int number, uint32_t strikes)
@@ -734,6 +741,7 @@ int lx_sched_lost(struct lx_sched *s, int number, enum lx_loss loss, uint64_t no
 	timer_off(s, w);
 	if (recover_all(s, w, loss) < 0)
 		return sched_oom(e);
+	count_charges(s);
 	fate(s, w, loss, busy);
 	return 0;
 }

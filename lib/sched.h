@@ -87,7 +87,8 @@
  *   After a loss with items unanswered (not HOST) the worker is restarted at once; after a failed start, an idle
  *   death or a HOST loss it waits backoff_ns, doubled for each in a row up to backoff_max_ns, times 0.5 to 1.5.
  *   LX_DO_GIVE_UP: every worker is retired, gone or hopeless while something is held or input goes
- *   on; or max_charges items in a row were charged with no answer from anybody; or on_crash is abort.
+ *   on; or max_charges losses in a row had items charged, with no answer
+ *   from anybody (a loss that fails a whole batch is one); or on_crash is abort.
  *   Where workers may still be attached (conf.elastic) having none is no reason to give up.
  *
  * Accounting, over all doomed parents, at any time (struct lx_sched_stats, `doom`):
@@ -132,7 +133,7 @@ struct lx_sched_conf {
 	uint64_t backoff_max_ns;   /* 10 s */
 	uint32_t max_strikes;      /* 16; 0: no limit */
 	uint32_t max_starts;       /* 3 */
-	uint32_t max_charges;      /* 16; 0: no limit */
+	uint32_t max_charges;      /* losses: 16; 0: no limit */
 	bool elastic;              /* workers may join later */
 	uint64_t seed;             /* of the jitter */
 };

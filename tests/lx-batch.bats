@@ -267,6 +267,19 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	grep -q 'unanswered' err
 }
 
+@test "lx-batch --max-crashes: counts losses, not the items of one lost batch" {
+	local mode
+	seq 60 | lx-in --lines --run r -d n >d.lx
+	for mode in fail retry; do
+		lx-batch -q -n 20 --fixed --on-crash $mode --max-crashes 2 --stats s.json -- \
+			lx-map -o x -- sh -c 'read n; [ "$n" != 21 ] || kill -9 $PPID; echo "$n"' <d.lx |
+			exits 0 lx-out --max-failed 100% --failures f.json >out
+		[[ $(wc -l <out) == 40 && $(grep -c '"crash"' f.json) == 20 ]] || fail "$mode: $(wc -l <out) lines"
+	done
+	exits 6 lx-batch -q -n 20 --fixed --on-crash fail --max-crashes 2 -- lx-map -o x -- sh -c 'kill -9 $PPID' <d.lx
+	says '2 losses in a row' --max-crashes
+}
+
 @test "lx-batch: a worker that floods stderr, or takes nothing for a while, does not deadlock" {
 	docs 2 '["p","flood","p"]' >d.lx
 	lx-batch -n 4 -- "$W" <d.lx >out.lx 2>/dev/null

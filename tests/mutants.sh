@@ -59,6 +59,7 @@ leaving worker stays away @ sched-pool.c @ w->attached || w->leaving) { @ w->att
 killed worker still counts @ sched.c @ && w->state != LX_W_KILLED) { @ ) {
 answered twice @ sched.c @ return LX_ANS_TWICE; @ return LX_ANS_STRANGER;
 last hope @ sched.c @ if (!s->usable && s->n_workers @ if (false && s->n_workers
+one loss is one @ sched-pool.c @ 	s->charged_now = false; @ 	;
 charges in a row @ sched.c @ s->charge_row = 0; @ ;
 queue is bounded @ sched.c @ >= s->conf.max_ready || @ > s->conf.max_ready ||
 parents are forgotten @ sched-tree.c @ while (s->idle_n > s->conf.max_parents) { @ while (s->idle_n > s->conf.max_parents + 9) {

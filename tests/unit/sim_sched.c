@@ -112,7 +112,8 @@ static struct {
 	int fixed_batch[4], fixed_n[4], fixed_next;
 	uint64_t fixed_bytes[4], fixed_cost[4];
 	bool fixed_open[MAX_ITEMS + 4];
-	int charge_row;
+	int charge_row;     /* losses that charged something, since the last answer */
+	bool charge_counted; /* the last loss is in it */
 	int chaos; /* how much goes wrong, percent */
 	int reason;
 
@@ -868,6 +869,7 @@ static void on_death(const struct event *ev)
 		k->failed_starts += k->starting;
 	}
 	model_loss(ev->worker, loss);
+	m.charge_counted = false;
 	k->up = k->starting = false;
 	k->just_lost = true;
 	RULE(lx_sched_lost(m.s, ev->worker, ev->loss, m.now, &e) == 0, "%s", e.msg);
@@ -1156,7 +1158,8 @@ static void on_charge(const struct lx_action *a)
 	}
 	RULE(a->loss == LX_LOSS_CRASH || a->loss == LX_LOSS_TIMEOUT, "item %d charged for loss %d", i, a->loss);
 	x->st = ENDED;
-	m.charge_row++;
+	m.charge_row += !m.charge_counted;
+	m.charge_counted = true;
 	if (x->anc >= 0) {
 		m.anc[x->anc].failed++;
 		model_bad(x->anc, x->id.n);
@@ -1234,7 +1237,7 @@ static void on_give_up(const struct lx_action *a)
 	if (strstr(a->why, "no worker"))
 		RULE(!any && !m.conf.elastic, "gave up with workers left");
 	else if (strstr(a->why, "in a row"))
-		RULE(row, "gave up after %d charges", m.charge_row);
+		RULE(row, "gave up after %d losses with charges", m.charge_row);
 	else
 		RULE(m.conf.on_crash == LX_CRASH_ABORT, "gave up: %s", a->why);
 	m.gave_up = true;
