@@ -58,6 +58,7 @@ static struct {
 	int file;               /* joined bytes beyond JOIN_MEM; -1: none */
 	struct lx_buf value, joined, missing, cause, rec;
 	struct lx_edit *edits;
+	bool adds_missing;      /* another gather of the parents may have left a field `missing` */
 	bool may_clash;         /* a child may have a field called ordinal */
 	bool flat;              /* no child of the parent at work has a container among its fields */
 } x = { .file = -1, .format = LX_JOIN_ARRAY, .out = LX_TYPED_INIT };
@@ -79,12 +80,23 @@ static int reads_of(const struct lx_plan *p, int domain, const struct lx_strs *n
 	return 0;
 }
 
+/* Whether a gather before this one wrote `missing` on the parents. */
+static bool had_missing(const struct lx_plan *p)
+{
+	for (int i = 0; i < p->n_ops; i++)
+		for (char **w = p->ops[i].writes; w && *w; w++)
+			if (p->ops[i].domain == x.parent && strcmp(p->ops[i].tool, "lx-gather") == 0 && strcmp(*w, "missing") == 0)
+				return true;
+	return false;
+}
+
 static int declare(struct lx_plan *p, struct lx_err *e)
 {
 	const char *const joined[] = { x.join_field, NULL };
 	const char *const writes[] = { x.out_field, p->domains[x.child].tolerance.n ? "missing" : NULL, NULL };
 	struct lx_strs reads = { 0 };
 	int rc = 0;
+	x.adds_missing = had_missing(p);
 	if (x.format != LX_JOIN_ARRAY && lx_plan_reads(p, x.child, x.join_field, "-i", e) < 0)
 		return -1;
 	if (reads_of(p, x.child, &fields, "-f", &reads, e) < 0 ||
@@ -327,18 +339,33 @@ static int make_value(struct lx_group *g, const struct lx_settled *s, struct why
 	return x.tmpl ? reduce(s, w, e) : pack_joined(e);
 }
 
-/* [[ordinal, type], ...] of the failed and suppressed children that the expansion bore. */
+/* What another gather of this parent left in `missing`: its elements, and how many. */
+static uint32_t earlier_missing(const struct lx_settled *s, struct lx_span *elements)
+{
+	struct lx_val v;
+	struct lx_span old = x.adds_missing ? lx_map_get(s->parent.fields, "missing", strlen("missing")) : (struct lx_span){ 0 };
+	struct lx_cur c = lx_cur(old);
+	if (!old.p || lx_val_read(&c, &v) < 0 || v.type != LX_ARRAY)
+		return 0;
+	*elements = (struct lx_span){ c.p, (size_t)(c.end - c.p) };
+	return v.n;
+}
+
+/* [[ordinal, type, domain], ...] of the failed and suppressed children that the expansions bore. */
 static int make_missing(struct lx_group *g, const struct lx_settled *s, struct lx_err *e)
 {
 	uint64_t ordinal;
-	struct lx_span type;
+	struct lx_span type, before = { 0 };
+	uint32_t n_before = earlier_missing(s, &before);
 	int got;
 	lx_buf_clear(&x.missing);
-	lx_pack_array(&x.missing, (uint32_t)s->failed);
+	lx_pack_array(&x.missing, n_before + (uint32_t)s->failed);
+	lx_buf_span(&x.missing, before);
 	while ((got = lx_group_missing(g, &ordinal, &type, e)) > 0) {
-		lx_pack_array(&x.missing, 2);
+		lx_pack_array(&x.missing, 3);
 		lx_pack_uint(&x.missing, ordinal);
 		lx_pack_str(&x.missing, type);
+		lx_pack_str(&x.missing, lx_span_str(x.stage.plan.domains[x.child].name));
 	}
 	return got;
 }

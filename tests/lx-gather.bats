@@ -239,7 +239,7 @@ stat_is() { [[ $(jq -s "last.$1" stats) == "$2" ]] || fail "$1 is $(jq -s "last.
 	} | make >h.lx
 	lx-gather <h.lx >out.lx
 	run verdicts out.lx
-	assert_output $'0 present 0:0-0 2:0-2 missing [[1,"bad-page"]]\n1 suppressed bad-page: page 0 is bad [1,0]'
+	assert_output $'0 present 0:0-0 2:0-2 missing [[1,"bad-page","page"]]\n1 suppressed bad-page: page 0 is bad [1,0]'
 	{
 		begin '{"percent":3400}'
 		doc 0; gone 0 1 2; page 0 0; page 0 2; closing 0 3
@@ -247,8 +247,22 @@ stat_is() { [[ $(jq -s "last.$1" stats) == "$2" ]] || fail "$1 is $(jq -s "last.
 	} | make >h.lx
 	lx-gather <h.lx >out.lx
 	run verdicts out.lx
-	assert_line '0 present 0:0-0 2:0-2 missing [[1,"bad-page"]]'
+	assert_line '0 present 0:0-0 2:0-2 missing [[1,"bad-page","page"]]'
 	assert_line '1 suppressed bad-page: page 0 is bad [1,0]'
+}
+
+@test "lx-gather: missing holds what each sibling domain of a parent lost" {
+	printf 'a b\n' | lx-in --run r --lines -d text | lx-expand -d w -s delim:' ' --keep --tolerate 1 |
+		lx-expand --of text -d c -s delim:a --tolerate 1 >two.lx
+	lx-map -d w -o x -- sh -c '[ "$LX_ORDINAL" = 0 ] && lx-fail -t blur; echo' <two.lx |
+		lx-map -d c -o x -- sh -c '[ "$LX_ORDINAL" = 1 ] && lx-fail -t noise; echo' | lx-gather -d w | lx-gather -d c | lx-out >docs
+	run jq -c .missing docs
+	assert_output '[[0,"blur","w"],[1,"noise","c"]]'
+	# a field of that name which no gather left is written over, as any other
+	printf '{"data":["a","b"],"missing":[1]}\n' | lx-in --run r --jsonl -d text | lx-expand -d w -i data --tolerate 1 |
+		lx-map -d w -o x -- sh -c '[ "$LX_ORDINAL" = 0 ] && lx-fail -t blur; echo' | lx-gather -d w | lx-out >docs
+	run jq -c .missing docs
+	assert_output '[[0,"blur","w"]]'
 }
 
 @test "lx-gather: a cause with the parent's scope dooms it whatever the tolerance" {
