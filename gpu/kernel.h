@@ -97,6 +97,7 @@ struct lx_kernel_about {
 #define LX_FN static __device__ inline
 #define LX_PHASE(name) static __device__ inline void name(const struct lx_kernel_item *k)
 #define LX_ADD(p, v) atomicAdd((unsigned long long *)(p), (unsigned long long)(v))
+#define LX_ONES(v) ((uint32_t)__popcll(v))
 #define LX_LOW(v) ((uint32_t)__ffsll((long long)(v)) - 1) /* number of the lowest bit that is set */
 
 /* A block takes an item through all phases, then another one. */
@@ -131,6 +132,7 @@ template <lx_phase_fn *...phases> static __device__ void lx_kernel_run(const str
 #define LX_FN static inline
 #define LX_PHASE(name) LX_CLONES static void name(const struct lx_kernel_item *k)
 #define LX_ADD(p, v) ((void)(*(p) += (uint64_t)(v)))
+#define LX_ONES(v) ((uint32_t)__builtin_popcountll(v))
 #define LX_LOW(v) ((uint32_t)__builtin_ctzll(v))
 
 struct lx_plugin_kernel {

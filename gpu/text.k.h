@@ -86,37 +86,6 @@ LX_FN bool lx_k_utf8_good(const uint8_t *p, uint64_t len, uint64_t i)
 
 /* ---- words: what lies between white space ---- */
 
-LX_FN uint32_t lx_k_white(uint8_t c)
-{
-	return c == ' ' || (uint8_t)(c - 9) < 5;
-}
-
-/* The part of the text whose words are a thread's. */
-LX_FN uint64_t lx_k_share(const struct lx_kernel_item *k, uint32_t thread)
-{
-	return k->len / k->threads * thread + k->len % k->threads * thread / k->threads;
-}
-
-LX_FN uint32_t lx_k_begins(const uint8_t *p, uint64_t i)
-{
-	return !lx_k_white(p[i]) & (i == 0 || lx_k_white(p[i - 1]));
-}
-
-LX_PHASE(text_count)
-{
-	uint32_t bad = 0;
-	if (k->shared[TEXT_HIGH])
-		LX_FOR(i, k->len)
-			bad |= !lx_k_utf8_good(k->in, k->len, i);
-	if (bad)
-		LX_REFUSE(1);
-	uint64_t n = 0, to = lx_k_share(k, k->thread + 1);
-	if (k->threads > 1) /* one thread alone knows where its words go */
-		for (uint64_t i = lx_k_share(k, k->thread); i < to; i++)
-			n += lx_k_begins(k->in, i);
-	((uint64_t *)(void *)k->work)[k->thread] = n;
-}
-
 /* Eight bytes, the first the lowest; zeros behind the end of the text. */
 LX_FN uint64_t lx_k_eight(const struct lx_kernel_item *k, uint64_t at)
 {
@@ -141,19 +110,80 @@ LX_FN uint64_t lx_k_white_of(uint64_t v)
 	return blank | ((small + (0x80 - 9) * ones) & ~(small + (0x80 - 14) * ones) & ~v & ~low);
 }
 
-/* The hash of the word at *at, which is moved to its end. */
-LX_FN uint64_t lx_k_word(const struct lx_kernel_item *k, uint64_t *at)
+/* White space among the 64 bytes from `at`, a bit each; behind the end all is. */
+LX_FN uint64_t lx_k_white_block(const struct lx_kernel_item *k, uint64_t at)
 {
-	uint64_t from = *at, h = 0, n = 8;
-	for (; n == 8 && *at < k->len; *at += n) {
-		uint64_t v = lx_k_eight(k, *at), white = lx_k_white_of(v);
-		n = k->len - *at < 8 ? k->len - *at : 8;
+	uint64_t bits = 0, n = k->len - at;
+	for (uint32_t i = 0; i < 64 && i < n; i += 8)
+		bits |= ((lx_k_white_of(lx_k_eight(k, at + i)) >> 7) * 0x0102040810204080u >> 56) << i;
+	return n < 64 ? bits | ~(uint64_t)0 << n : bits;
+}
+
+/* Where words begin there: not white, behind what is. */
+LX_FN uint64_t lx_k_begins(const struct lx_kernel_item *k, uint64_t at, uint64_t white)
+{
+	uint64_t before = at ? lx_k_white_of(k->in[at - 1]) >> 7 & 1 : 1;
+	return ~white & (white << 1 | before);
+}
+
+/* The first byte of a thread's share of the text, in blocks of 64. */
+LX_FN uint64_t lx_k_share(const struct lx_kernel_item *k, uint32_t thread)
+{
+	uint64_t blocks = (k->len + 63) / 64;
+	return (blocks / k->threads * thread + blocks % k->threads * thread / k->threads) * 64;
+}
+
+LX_PHASE(text_count)
+{
+	uint32_t bad = 0;
+	if (k->shared[TEXT_HIGH])
+		LX_FOR(i, k->len)
+			bad |= !lx_k_utf8_good(k->in, k->len, i);
+	if (bad)
+		LX_REFUSE(1);
+	uint64_t n = 0, to = lx_k_share(k, k->thread + 1);
+	if (k->threads > 1) /* one thread alone knows where its words go */
+		for (uint64_t i = lx_k_share(k, k->thread); i < to; i += 64)
+			n += LX_ONES(lx_k_begins(k, i, lx_k_white_block(k, i)));
+	((uint64_t *)(void *)k->work)[k->thread] = n;
+}
+
+LX_FN uint64_t lx_k_word_step(uint64_t h, uint64_t eight)
+{
+	return lx_k_mix((h + 0x9e3779b97f4a7c15u) ^ eight);
+}
+
+/* The first n bytes, 1 to 8; 0 gives anything. */
+LX_FN uint64_t lx_k_first(uint64_t eight, uint32_t n)
+{
+	uint32_t rest = (64 - 8 * n) & 63;
+	return eight << rest >> rest;
+}
+
+/* The hash of a word of any length. */
+LX_FN uint64_t lx_k_long_word(const struct lx_kernel_item *k, uint64_t at)
+{
+	uint64_t from = at, h = 0;
+	for (uint32_t n = 8; n == 8 && at < k->len; at += n) {
+		uint64_t v = lx_k_eight(k, at), white = lx_k_white_of(v);
+		n = k->len - at < 8 ? (uint32_t)(k->len - at) : 8;
 		if (white && LX_LOW(white) / 8 < n)
 			n = LX_LOW(white) / 8;
 		if (n)
-			h = lx_k_mix((h + 0x9e3779b97f4a7c15u) ^ (n == 8 ? v : v & (((uint64_t)1 << 8 * n) - 1)));
+			h = lx_k_word_step(h, lx_k_first(v, n));
 	}
-	return h + (*at - from);
+	return h + (at - from);
+}
+
+/* The hash of a word of len bytes: most have 16 at most, and how many cannot be foretold, so nothing branches on it. */
+LX_FN uint64_t lx_k_word(const struct lx_kernel_item *k, uint64_t at, uint32_t len)
+{
+	if (len > 16 || k->len - at < 16)
+		return lx_k_long_word(k, at);
+	uint32_t n = len < 8 ? len : 8;
+	uint64_t h = lx_k_word_step(0, lx_k_first(lx_k_eight(k, at), n));
+	uint64_t longer = lx_k_word_step(h, lx_k_first(lx_k_eight(k, at + 8), len - n));
+	return (len > 8 ? longer : h) + len;
 }
 
 LX_PHASE(text_words)
@@ -162,14 +192,13 @@ LX_PHASE(text_words)
 	uint64_t *words = lx_k_words(k), n = 0, at = lx_k_share(k, k->thread), to = lx_k_share(k, k->thread + 1);
 	for (uint32_t t = 0; t < k->thread; t++)
 		n += counts[t];
-	if (at && !lx_k_white(k->in[at - 1])) /* within a word of somebody else's */
-		while (at < to && !lx_k_white(k->in[at]))
-			at++;
-	while (at < to)
-		if (lx_k_white(k->in[at]))
-			at++;
-		else
-			words[n++] = lx_k_word(k, &at);
+	for (; at < to; at += 64) {
+		uint64_t white = lx_k_white_block(k, at);
+		for (uint64_t begins = lx_k_begins(k, at, white); begins; begins &= begins - 1) {
+			uint32_t i = LX_LOW(begins);
+			words[n++] = white >> i ? lx_k_word(k, at + i, LX_LOW(white >> i)) : lx_k_long_word(k, at + i);
+		}
+	}
 	if (k->thread == k->threads - 1)
 		k->shared[TEXT_WORDS] = n;
 }
