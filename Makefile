@@ -97,6 +97,7 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
 $(B)/tool/%: $(B)/tests/tool/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
+$(B)/tests/bench/minhash.o: ALL_CFLAGS += -O3
 $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libformats.a $(B)/liblx.a
 	$(link)
 

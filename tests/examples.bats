@@ -93,3 +93,35 @@ END
 	done < <(awk '/^```sh/ { on = 1; next } /^```/ { if (on) printf "%c", 0; on = 0 } on' README.md)
 	((n >= 2)) || fail "only $n blocks found"
 }
+
+@test "text-dedup.sh: paragraphs that come again, or nearly, and no others" {
+	PATH=$ROOT/build/bin:$PATH
+	cd "$BATS_TEST_TMPDIR"
+	"$PY" - >docs.jsonl <<'END'
+import json, random
+r = random.Random(3)
+words = [''.join(r.choice('abcdefgh') for _ in range(6)) for _ in range(5000)]
+def paragraph(n=120):
+    return [r.choice(words) for _ in range(n)]
+common = paragraph()
+near = list(common)
+near[60] = 'changed'          # 3 of 118 shingles: similarity 115 / 121
+far = common[:60] + paragraph(60)
+docs = {'a': [paragraph(), common, paragraph(3)], 'b': [near, paragraph()], 'c': [far, ['short'], common], 'd': [['short'], paragraph()]}
+for name, ps in docs.items():
+    print(json.dumps({'id': name, 'text': '\n\n'.join(' '.join(p) for p in ps)}))
+print(json.dumps({'id': 'e', 'texts': 'none'}))
+END
+	"$ROOT/examples/text-dedup.sh" docs.jsonl >got 2>err || fail "$(<err)"
+	cut -f 1-4 got >pairs
+	diff pairs - <<'END'
+b	0	a	1
+c	2	a	1
+d	0	c	1
+END
+	awk -F'\t' '$1 == "b" && ($5 < 0.85 || $5 > 1) || $1 != "b" && $5 != 1 { exit 1 }' got
+	wait_for 10 grep -q '^e: no-field' err
+	"$ROOT/examples/text-dedup.sh" -t 0.999 docs.jsonl 2>/dev/null | cut -f 1-4 >pairs
+	[[ $(<pairs) == $'c\t2\ta\t1\nd\t0\tc\t1' ]] || fail "$(<pairs)"
+	run -2 "$ROOT/examples/text-dedup.sh"
+}
