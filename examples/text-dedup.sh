@@ -20,9 +20,10 @@ signatures() { # FILE...
 		lx-out -q --ordered --failures >(jq -r '"\(.lx.key): \(.lx.cause.type): \(.lx.cause.message)"' >&2) --max-failed 100%
 }
 
-# Paragraphs that share a band with an earlier one are compared with it, in full.
+# Paragraphs that share a band with an earlier one are compared with it, in full. Those without words are alike in nothing.
 similar() { # SIMILARITY
-	jq -r '.lx.key as $doc | .paragraph[] | [$doc, .ordinal, (.minhash.signature | join(" ")), (.minhash.bands | join(" "))] | @tsv' |
+	jq -r '.lx.key as $doc | .paragraph[] | select(.minhash.signature | any(. != 4294967295))
+		| [$doc, .ordinal, (.minhash.signature | join(" ")), (.minhash.bands | join(" "))] | @tsv' |
 		awk -F'\t' -v least="$1" '
 		function similarity(a, b,   x, y, n, i, same) {
 			n = split(a, x, " ")

@@ -95,7 +95,6 @@ END
 }
 
 @test "text-dedup.sh: paragraphs that come again, or nearly, and no others" {
-	PATH=$ROOT/build/bin:$PATH
 	cd "$BATS_TEST_TMPDIR"
 	"$PY" - >docs.jsonl <<'END'
 import json, random
@@ -107,7 +106,7 @@ common = paragraph()
 near = list(common)
 near[60] = 'changed'          # 3 of 118 shingles: similarity 115 / 121
 far = common[:60] + paragraph(60)
-docs = {'a': [paragraph(), common, paragraph(3)], 'b': [near, paragraph()], 'c': [far, ['short'], common], 'd': [['short'], paragraph()]}
+docs = {'a': [paragraph(), common, paragraph(3)], 'b': [near, paragraph()], 'c': [far, ['short'], common], 'd': [['short'], paragraph(), [], [' ']], 'f': [[], ['\t']]}
 for name, ps in docs.items():
     print(json.dumps({'id': name, 'text': '\n\n'.join(' '.join(p) for p in ps)}))
 print(json.dumps({'id': 'e', 'texts': 'none'}))

@@ -48,6 +48,21 @@ assert n > 200 and abs(mean) < 4 / n ** 0.5 and 0.8 < spread < 1.2, (n, mean, sp
 END
 }
 
+@test "lx-gpu: threads, framing and device memory change nothing about texts" {
+	"$PY" "$REF" make .
+	local ops=(--drop data minhash:128:3:32 simhash)
+	lx-in --run r --read -d page <list >in.lx
+	lx-gpu -q -j 1 "${ops[@]}" <in.lx >one.lx
+	lx-batch -n 1 <in.lx | lx-gpu -q -j 4 "${ops[@]}" >many.lx
+	same_stream one.lx many.lx
+	lx-batch -q -n 8 -j 2 -- lx-gpu -q -j 1 "${ops[@]}" <in.lx >workers.lx
+	same_stream one.lx workers.lx
+	grep -v huge list | lx-in --run r --read -d page >small.lx
+	lx-gpu -q "${ops[@]}" <small.lx >one.lx
+	lx-gpu -q -j 2 --device-mem 2M "${ops[@]}" <small.lx >pieces.lx
+	same_stream one.lx pieces.lx
+}
+
 @test "lx-gpu: text ops refuse wrong arguments and images beside them" {
 	printf '{"data":"a b c"}\n' | lx-in --jsonl -d page >in.lx
 	exits 2 lx-gpu minhash:0 <in.lx && says 'minhash[:PERMS'

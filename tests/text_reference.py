@@ -88,7 +88,7 @@ def make(folder):
         'empty': b'', 'white': b' \t\r\n\v\f ', 'one': b'word', 'two': b'two words', 'nul': b'a\0b \0 \0\0 c', 'eight': b'12345678 123456789 1234567',
         'edges': b'  lead and trail \n', 'same': b'x ' * 1000, 'long-word': b'y' * 100000, 'german': 'Größe und Maß, übrigens'.encode(),
         'spaces': 'no\u00a0break\u2003em\u3000wide'.encode(), 'emoji': 'ok \U0001f600 fine'.encode(), 'last': '\U0010ffff \ud7ff \ue000'.encode(),
-        'case': b'Case case CASE', 'many': b'a ' * 70000,
+        'case': b'Case case CASE', 'many': b'a ' * 70000, 'huge-word': b'z' * 1000003 + b' ' + b'z' * 1000003,
         'bad-lone': b'ok \x80 no', 'bad-cut': b'ok \xe2\x82', 'bad-long': b'\xc0\xaf', 'bad-surrogate': b'\xed\xa0\x80', 'bad-high': b'\xf4\x90\x80\x80',
         'bad-three': b'\xe0\x9f\xbf', 'bad-four': b'\xf0\x8f\xbf\xbf', 'bad-f5': b'\xf5\x80\x80\x80', 'bad-more': 'ü'.encode() + b'\x80',
         'bad-latin': 'Größe'.encode('latin-1'), 'bad-five': b'\xf0\x9f\x98\x80\x80',
