@@ -628,6 +628,9 @@ static int pump(struct pool *p, struct peer *k, struct lx_err *e)
 			break;
 		case LX_EV_END:
 			k->ended = true;
+			lost = k->begun && k->in_segment;
+			if (lost)
+				lx_err_set(&k->why, LX_DATA, "an end mark while its input goes on");
 			break;
 		case LX_EV_EOF:
 		case LX_EV_ERROR:

@@ -435,3 +435,15 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	exits 3 lx-batch -q -- "$W" <cut.lx
 	exits 3 lx-cat out
 }
+
+@test "lx-batch: a worker that ends its stream while its input goes on is lost, and not waited for" {
+	seq 20 | lx-in --lines --run r >in.lx
+	lx-in --lines --run r </dev/null | lx-map -o data -- cat >none.lx
+	lx-map -o data -- cat <in.lx >want.lx
+	timeout 20 lx-batch -q -n 2 -W 'cat none.lx; exec sleep 1000' -W 'lx-map -o data -- cat' <in.lx >out.lx 2>err || fail "$(<err)"
+	same_stream want.lx out.lx
+	got=0
+	timeout 20 lx-batch -n 2 --strikes 3 -W 'cat none.lx; exec sleep 1000' <in.lx >out.lx 2>err || got=$?
+	((got == 6)) || fail "$got: $(<err)"
+	grep -q 'an end mark while its input goes on' err
+}
