@@ -20,6 +20,7 @@
 #define BEAT_MS 5000         /* never silent for longer, unless asked to beat faster */
 #define GRACE_MS 5000        /* a worker whose input was closed may take so long to end */
 #define LINGER_EXIT_MS 500   /* the same after it closed its output, or was told to end (SIGTERM) */
+#define KILL_GRACE_MS 2000   /* from SIGTERM to SIGKILL for a worker that is to go; an lx-batch there gives its own LINGER_EXIT_MS */
 #define FEED_MAX 4096        /* items taken before workers are looked at again */
 
 /* An item while it is here: in the slab, or on the heap when the slab has no room. */
@@ -43,6 +44,8 @@ struct peer {
 	bool garbled;    /* what it wrote is no stream */
 	bool was_ready;  /* once */
 	bool killed;     /* the scheduler had it killed */
+	uint64_t kill_at; /* real time: it was told to end, and is killed then; 0: not */
+	bool output_over, process_over; /* meanwhile: which of the two has been seen to end */
 	struct lx_err why; /* what its stream ended with, if with an error */
 	char said[LX_ERR_MAX]; /* the last that was said of its loss; "": nothing, or it has come back */
 	int refused;       /* the code of its refusal, while it refuses; 0: it does not */
@@ -61,6 +64,7 @@ struct pool {
 	uint64_t now, mark;        /* the scheduler's time; real time up to which it was counted */
 	uint64_t began_ns, ready_ns; /* real time: when we began, when the last worker became ready for the first time */
 	uint64_t beat_ms, beat_at; /* real time of the next beat */
+	uint64_t kill_at;          /* real time: no worker is to be killed before */
 	bool always_readable;      /* stdin is a file: epoll has no say */
 	bool readable, watched;
 	bool starved;              /* the stage has no whole frame at hand */
@@ -271,7 +275,7 @@ static int push(struct pool *p, struct peer *k, struct lx_err *e)
 	if (done < 0)
 		return -1;
 	bool full = done == 0;
-	if (full != k->watch_out && k->w.fd >= 0) {
+	if (full != k->watch_out && k->w.fd >= 0 && !k->output_over) {
 		k->watch_out = full;
 		if (watch(p, EPOLL_CTL_MOD, k->w.fd, EPOLLIN | (full ? EPOLLOUT : 0), SOCKET, k->number, e) < 0)
 			return -1;
@@ -382,7 +386,8 @@ static int start_worker(struct pool *p, int number, struct lx_err *e)
 {
 	struct peer *k = &p->peers[number];
 	k->why = (struct lx_err)LX_ERR_INIT;
-	k->stalled = k->watch_out = k->garbled = k->killed = false;
+	k->stalled = k->watch_out = k->garbled = k->killed = k->output_over = k->process_over = false;
+	k->kill_at = 0;
 	if (lx_worker_start(&k->w, k->cmd->argv, k->cmd->env, k->cmd->name, &p->stage.conf.limits, e) < 0)
 		return -1;
 	k->started = true;
@@ -390,6 +395,20 @@ static int start_worker(struct pool *p, int number, struct lx_err *e)
 	    watch(p, EPOLL_CTL_ADD, k->w.child.pidfd, EPOLLIN, PROCESS, number, e) < 0)
 		return -1;
 	return send_begin(p, k, e);
+}
+
+static void tell_to_end(const struct lx_worker *w)
+{
+	lx_child_kill(&w->child, SIGTERM);
+	lx_child_kill(&w->child, SIGCONT); /* one that was stopped */
+}
+
+/* A worker that is to go ends what it has started itself: its commands are in groups of their own, which it alone knows. */
+static void end_worker(struct pool *p, struct peer *k)
+{
+	tell_to_end(&k->w);
+	k->kill_at = lx_io_now_ns() + KILL_GRACE_MS * MS;
+	p->kill_at = k->kill_at < p->kill_at ? k->kill_at : p->kill_at;
 }
 
 /* Once for each reason: a host that stays away is tried again and again. */
@@ -433,7 +452,7 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 		tell_loss(p, k, a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout): killed" : k->begun ? "fell silent: killed" :
 		                "was not ready in time (--start-timeout): killed", lx_sched_view(p->sched, k->number).items);
 		k->killed = true;
-		lx_child_kill(&k->w.child, SIGKILL);
+		end_worker(p, k);
 		return 0;
 	case LX_DO_STOP:
 		return send_end(p, k, e) < 0 ? -1 : lx_worker_close_input(&k->w, e);
@@ -485,6 +504,7 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 		return 0;
 	uint64_t items = lx_sched_view(p->sched, k->number).items;
 	k->started = false;
+	k->kill_at = 0;
 	bool closed = k->w.shut;
 	struct lx_loss_facts f = facts_of(k, status);
 	k->refused = lx_loss_refused(&f) ? k->why.code : 0;
@@ -510,6 +530,10 @@ static int output_ended(struct pool *p, struct peer *k, struct lx_err *e)
 {
 	struct lx_err ignored = LX_ERR_INIT;
 	char byte;
+	if (k->kill_at && !k->process_over) {
+		k->output_over = true;
+		return watch(p, EPOLL_CTL_DEL, k->w.fd, 0, SOCKET, k->number, e);
+	}
 	k->garbled = k->why.code == LX_DATA && !k->why.upstream && recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
 	if (!k->garbled)
 		lx_io_wait(k->w.child.pidfd, LINGER_EXIT_MS, &ignored);
@@ -605,6 +629,8 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 static int pump(struct pool *p, struct peer *k, struct lx_err *e)
 {
 	bool lost = false;
+	if (k->output_over)
+		return 0;
 	if (k->begun)
 		lx_sched_heard(p->sched, k->number, p->now);
 	while (!lost) {
@@ -650,7 +676,9 @@ static int timeout_ms(const struct pool *p)
 	uint64_t t = lx_sched_deadline(p->sched), real = lx_io_now_ns();
 	uint64_t wait = t == LX_SCHED_NEVER ? UINT64_MAX : t > p->now ? t - p->now : 0;
 	uint64_t beat = !p->in_run ? UINT64_MAX : p->beat_at > real ? p->beat_at - real : 0;
+	uint64_t kill = p->kill_at == UINT64_MAX ? UINT64_MAX : p->kill_at > real ? p->kill_at - real : 0;
 	wait = beat < wait ? beat : wait;
+	wait = kill < wait ? kill : wait;
 	return wait / MS > 1000 ? 1000 : (int)((wait + MS - 1) / MS);
 }
 
@@ -671,7 +699,36 @@ static int process_ended(struct pool *p, struct peer *k, struct lx_err *e)
 	/* What it wrote before it ended counts. */
 	if (pump(p, k, e) < 0)
 		return -1;
-	return k->started && k->w.child.pid == pid ? lose(p, k, e) : 0;
+	if (!k->started || k->w.child.pid != pid)
+		return 0;
+	if (k->kill_at && !k->output_over && !k->process_over) { /* it was the shell of a chain, and they are still at it */
+		k->process_over = true;
+		return watch(p, EPOLL_CTL_DEL, k->w.child.pidfd, 0, PROCESS, k->number, e);
+	}
+	return lose(p, k, e);
+}
+
+/* The time of those that were told to end and did not is over. */
+static int kill_late(struct pool *p, struct lx_err *e)
+{
+	uint64_t now = lx_io_now_ns();
+	if (now < p->kill_at)
+		return 0;
+	p->kill_at = UINT64_MAX;
+	for (size_t i = 0; i < p->conf->n; i++) {
+		struct peer *k = &p->peers[i];
+		if (!k->kill_at)
+			continue;
+		if (now < k->kill_at) {
+			p->kill_at = k->kill_at < p->kill_at ? k->kill_at : p->kill_at;
+			continue;
+		}
+		k->kill_at = 0;
+		lx_child_kill(&k->w.child, SIGKILL);
+		if (k->process_over && process_ended(p, k, e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static int on_event(struct pool *p, const struct epoll_event *ev, struct lx_err *e)
@@ -726,7 +783,7 @@ static int wait_events(struct pool *p, bool input, struct lx_err *e)
 	for (int i = 0; i < n; i++)
 		if (on_event(p, &ev[i], e) < 0)
 			return -1;
-	return beat(p, e);
+	return kill_late(p, e) < 0 ? -1 : beat(p, e);
 }
 
 /* ---- the begin of a run ---- */
@@ -998,7 +1055,7 @@ static void dismiss(struct pool *p)
 	struct lx_err ignored = LX_ERR_INIT;
 	uint64_t until = lx_io_now_ns() + LINGER_EXIT_MS * MS;
 	for (size_t i = 0; p->peers && i < p->conf->n; i++)
-		lx_child_kill(&p->peers[i].w.child, SIGTERM);
+		tell_to_end(&p->peers[i].w);
 	for (size_t i = 0; p->peers && i < p->conf->n; i++) {
 		uint64_t now = lx_io_now_ns();
 		if (p->peers[i].w.child.pid)
@@ -1026,7 +1083,7 @@ static void tear_down(struct pool *p)
 
 int lx_pool_run(const struct lx_pool_conf *c, const struct lx_stage_conf *sc, struct lx_err *e)
 {
-	struct pool p = { .conf = c, .epoll = -1, .e = e };
+	struct pool p = { .conf = c, .epoll = -1, .e = e, .kill_at = UINT64_MAX };
 	lx_plan_init(&p.to_workers);
 	lx_plan_init(&p.declared);
 	int rc = set_up(&p, sc, e);

@@ -267,6 +267,28 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	grep -q 'unanswered' err
 }
 
+@test "lx-batch --timeout: ends what the worker started too, in groups of its own and stopped ones" {
+	local hang pid i
+	mkdir t
+	seq 12 | lx-in --lines --run r -d n >d.lx
+	for hang in 'wait' 'kill -STOP $PPID; wait'; do
+		: >pids
+		printf '%s\n' 'read x' "[ \$x != 7 ] || { sleep 100 & echo \$! \$\$ >>pids; $hang; }" 'echo r$x' >hang.sh
+		TMPDIR=$PWD/t lx-batch -q -n 4 -j 2 --timeout 0.3 -- lx-map -o x -- sh hang.sh {dir} <d.lx |
+			exits 0 lx-out --max-failed 1 --failures f.json >out
+		[[ $(wc -l <out) == 11 ]] && grep -q '"timeout"' f.json || fail "$(cat f.json)"
+		[[ $(wc -l <pids) -ge 2 ]] || fail "$hang: $(cat pids)"
+		for pid in $(cat pids); do
+			for ((i = 0; i < 100; i++)); do
+				kill -0 "$pid" 2>/dev/null || continue 2
+				sleep 0.05
+			done
+			fail "$hang: process $pid is left"
+		done
+		[[ -z $(ls t) ]] || fail "$hang: $(ls t)"
+	done
+}
+
 @test "lx-batch --max-crashes: counts losses, not the items of one lost batch" {
 	local mode
 	seq 60 | lx-in --lines --run r -d n >d.lx
