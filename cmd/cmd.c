@@ -5,6 +5,7 @@
 #include "sig.h"
 #include "spawn.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -145,13 +146,28 @@ int cmd_trace(struct cmd_common *c, struct lx_trace **trace, struct lx_err *e)
 	return 0;
 }
 
+/* --from takes the place of stdin. */
+static int open_from(const struct cmd_common *c, struct lx_err *e)
+{
+	if (!c->from)
+		return 0;
+	int fd = open(c->from, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || dup2(fd, 0) < 0)
+		return lx_err_sys(e, "--from: %s", c->from);
+	close(fd);
+	return 0;
+}
+
 int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err *e)
 {
+	if (open_from(c, e) < 0)
+		return -1;
 	if (lx_io_is_terminal(0))
 		return lx_err_set(e, LX_USAGE, "stdin is a terminal, not a stream: put lx-in or another stage before it");
 	*sc = (struct lx_stage_conf){
 		.tool = tool,
 		.domain = c->domain,
+		.in_name = c->from,
 		.out = cmd_output(c, e),
 		.limits = c->limits,
 		.packing = c->packing,

@@ -19,7 +19,7 @@ struct cmd_common {
 	const char *in_field;  /* -i */
 	const char *out_field; /* -o */
 	struct lx_strs drop;   /* --drop */
-	const char *stats, *trace, *to, *tmpdir;
+	const char *stats, *trace, *from, *to, *tmpdir;
 	uint64_t mem;
 	bool quiet, verbose, check; /* check: LX_CHECK=1 */
 	bool unstarted;        /* a stage that has not opened its stream yet: cmd_finish writes the reason there, as an abort mark */
@@ -48,6 +48,8 @@ struct cmd_common {
 	{ 0, "mem", LX_OPT_SIZE, &(c).mem, 1u << 20, 0, NULL }, \
 	{ 0, "compress", LX_OPT_CALL, &(c), 0, 0, cmd_compress }, \
 	CMD_LIMIT_OPTS(c)
+/* For stages that answer item by item: --from, a file instead of stdin. */
+#define CMD_FROM_OPT(c) { 0, "from", LX_OPT_STR, &(c).from, 0, 0, NULL }
 /* The limits alone, for commands that have only some of the others. */
 #define CMD_LIMIT_OPTS(c) \
 	{ 0, "max-record", LX_OPT_SIZE, &(c).limits.record, 1, 1ull << 32, NULL }, \
@@ -80,8 +82,8 @@ int cmd_output(struct cmd_common *c, struct lx_err *e);
 int cmd_finish(struct cmd_common *c, struct lx_err *e);
 /* The --trace file, opened by the first call; *trace is NULL without --trace. */
 int cmd_trace(struct cmd_common *c, struct lx_trace **trace, struct lx_err *e);
-/* Stage configuration from the shared options (in 0, out cmd_output) and LX_RUN; the rest of sc is zeroed. Refuses a
- * terminal as stdin. */
+/* Stage configuration from the shared options (in 0, which --from becomes; out cmd_output) and LX_RUN; the rest of sc is
+ * zeroed. Refuses a terminal as stdin. */
 int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err *e);
 /* The loop of a stage that works on one thing at a time, until the end of its input: 0 or -1. Any but `item` and `run`
  * may be NULL. */

@@ -1,7 +1,8 @@
-/* lx-batch: full batches across parents. Alone it closes frames so that each holds a batch; with workers it hands
- * batches to them and puts out what they answer.
+/* lx-batch: full batches across parents. Alone it closes frames so that each holds a batch; with --spool it makes a file of
+ * each; with workers it hands batches to them and puts out what they answer.
  *
- * in: a stream with present items of the call's domain (-d). out: the same items, answered; other records untouched.
+ * in: a stream with present items of the call's domain (-d). out: the same items, answered; other records untouched. With
+ * --spool: names of files.
  * Exits non-zero when the options or the pipeline's shape are wrong (2), the input is (3, 4), a system call fails (5),
  * no worker is left or one broke the contract (6).
  */
@@ -11,6 +12,7 @@
 #include "pool.h"
 #include "sig.h"
 #include "spawn.h"
+#include "spool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,12 @@
 static const char usage[] =
 	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
 	"         [--linger MS] [--bucket FIELD]\n"
-	"         [-qv] [--stats FILE] [--trace FILE] [--to FILE]\n"
+	"         [-qv] [--stats FILE] [--trace FILE] [--from FILE] [--to FILE]\n"
+	"         [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
+	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
+	"lx-batch --spool DIR [-d DOMAIN] [-n COUNT] [-b BYTES]\n"
+	"         [--cost FIELD=BUDGET] [--linger MS] [--bucket FIELD]\n"
+	"         [-qv] [--stats FILE] [--trace FILE] [--from FILE]\n"
 	"         [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
 	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
 	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
@@ -28,7 +35,7 @@ static const char usage[] =
 	"         [--queue COUNT] [--mem SIZE] [--silence SECONDS]\n"
 	"         [--timeout SECONDS] [--start-timeout SECONDS] [--on-crash MODE]\n"
 	"         [--retry N] [--strikes N] [--max-crashes N]\n"
-	"         [-qv] [--stats FILE] [--trace FILE] [--to FILE]\n"
+	"         [-qv] [--stats FILE] [--trace FILE] [--from FILE] [--to FILE]\n"
 	"         [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
 	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
 	"         [-W COMMAND ...] [-- WORKER [ARG ...]]";
@@ -40,7 +47,7 @@ static const char usage[] =
 static struct cmd_common common = CMD_STAGE_INIT;
 static struct lx_sched_conf sched = LX_SCHED_CONF_DEFAULT;
 static struct lx_strs shell_workers, gpus;
-static const char *bucket_field;
+static const char *bucket_field, *spool_dir;
 static char *cost_field;
 static uint64_t count, jobs, linger_ms = UINT64_MAX, depth, queue = 65536, timeout_ms, start_timeout_ms = 60000, retries = 1, strikes = 16,
 	crashes = 16, silence_ms = 20000;
@@ -149,7 +156,9 @@ static const struct lx_opt options[] = {
 	{ 'v', "verbose", LX_OPT_FLAG, &common.verbose, 0, 0, NULL },
 	{ 0, "stats", LX_OPT_STR, &common.stats, 0, 0, NULL },
 	{ 0, "trace", LX_OPT_STR, &common.trace, 0, 0, NULL },
+	CMD_FROM_OPT(common),
 	{ 0, "to", LX_OPT_STR, &common.to, 0, 0, NULL },
+	{ 0, "spool", LX_OPT_STR, &spool_dir, 0, 0, NULL },
 	{ 0, "compress", LX_OPT_CALL, &common, 0, 0, cmd_compress },
 	CMD_LIMIT_OPTS(common),
 	{ 0 },
@@ -164,12 +173,42 @@ static struct {
 	} open;            /* in the open frame */
 	uint64_t until_ns; /* linger: when what is there leaves part-filled */
 	uint64_t batches;
+	struct lx_spool *spool; /* --spool */
 	/* --bucket: items that wait for others of their size */
 	struct bucket {
 		struct lx_buf records;
 		struct sums sums;
 	} *buckets;
 } r;
+
+static int print_name(void *ctx, const char *path, struct lx_err *e)
+{
+	char *line;
+	(void)ctx;
+	if (asprintf(&line, "%s\n", path) < 0)
+		return lx_err_sys(e, "stdout");
+	int rc = lx_io_write(1, line, strlen(line), e);
+	free(line);
+	return rc < 0 ? lx_err_prefix(e, "stdout") : 0;
+}
+
+static int open_spool(const struct lx_stage *s, const struct lx_plan *p, struct lx_err *e)
+{
+	struct lx_spool_conf conf = { .dir = spool_dir, .limits = common.limits, .packing = common.packing < 0 ? LX_ZSTD : (enum lx_packing)common.packing,
+		.level = common.level, .name = print_name };
+	if (common.check)
+		return 0;
+	if (r.spool)
+		return lx_err_set(e, LX_USAGE, "--spool %s: it holds one run, and here comes another, %s", spool_dir, p->run);
+	r.spool = lx_spool_open(&conf, p, s->domain, e);
+	return r.spool ? 0 : -1;
+}
+
+static int to_spool(void *ctx, const struct lx_rec *rec, struct lx_err *e)
+{
+	(void)ctx;
+	return lx_spool_add(r.spool, rec, e);
+}
 
 static int plan_reframe(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
 {
@@ -178,14 +217,16 @@ static int plan_reframe(void *ctx, struct lx_stage *s, struct lx_plan *p, struct
 	if ((cost_field && lx_plan_reads(p, s->domain, cost_field, "--cost", e) < 0) ||
 	    (bucket_field && lx_plan_reads(p, s->domain, bucket_field, "--bucket", e) < 0))
 		return -1;
-	return lx_plan_op(p, "lx-batch", s->domain, reads, NULL, NULL, e);
+	if (lx_plan_op(p, "lx-batch", s->domain, reads, NULL, NULL, e) < 0)
+		return -1;
+	return spool_dir ? open_spool(s, p, e) : 0;
 }
 
 static int close_batch(struct lx_err *e)
 {
 	r.batches += r.open.items != 0;
 	r.open = (struct sums){ 0 };
-	return lx_writer_close(&r.stage.out, e);
+	return r.spool ? lx_spool_close(r.spool, e) : lx_writer_close(&r.stage.out, e);
 }
 
 static bool fits(const struct sums *s, uint64_t bytes, uint64_t cost)
@@ -259,6 +300,8 @@ static int add_item(const struct lx_rec *rec, struct lx_err *e)
 	uint64_t cost = 0;
 	if (cost_field && !lx_pool_size(rec, cost_field, &cost))
 		return lx_pool_no_size(&r.stage, rec, cost_field, e);
+	if (r.spool && lx_spool_has(r.spool, rec))
+		return lx_stage_put(&r.stage, rec, e);
 	if (linger_ms != UINT64_MAX && !is_waiting())
 		r.until_ns = lx_io_now_ns() + linger_ms * MS;
 	if (r.buckets)
@@ -274,6 +317,8 @@ static int add_item(const struct lx_rec *rec, struct lx_err *e)
 /* Records of other domains ride along; alone, or a great deal of them, they do not wait for a batch. */
 static int end_of_frame(struct lx_err *e)
 {
+	if (r.spool)
+		return 0;
 	uint64_t all = r.stage.out.bytes, riding = all - (r.open.bytes < all ? r.open.bytes : all);
 	return riding >= (r.open.items ? 16u << 20 : LX_FRAME_TARGET) ? close_batch(e) : 0;
 }
@@ -293,17 +338,45 @@ static int wait_input(struct lx_err *e)
 	return lx_stage_wait(&r.stage, e);
 }
 
+/* The same of a spool: jobs are worth more than a moment, so without a linger what is part-filled waits. */
+static int wait_spooling(struct lx_err *e)
+{
+	while (linger_ms != UINT64_MAX && is_waiting() && !lx_io_ready(lx_stage_fd(&r.stage)) && !lx_sig_stop()) {
+		uint64_t now = lx_io_now_ns();
+		if (now >= r.until_ns)
+			return close_buckets(e) < 0 ? -1 : lx_spool_flush(r.spool, e);
+		if (lx_io_wait(lx_stage_fd(&r.stage), (int)((r.until_ns - now + MS - 1) / MS), e) < 0)
+			return -1;
+	}
+	return lx_stage_wait(&r.stage, e);
+}
+
+static int end_spooled_run(char *more, size_t size, struct lx_err *e)
+{
+	if (common.check)
+		return 0;
+	if (lx_spool_end(r.spool, e) < 0)
+		return -1;
+	const struct lx_spool_stats *st = lx_spool_stats(r.spool);
+	snprintf(more, size, ",\"batches\":%llu,\"files\":%llu,\"known_batches\":%llu,\"known\":%llu", (unsigned long long)st->batches,
+	         (unsigned long long)st->parts, (unsigned long long)st->known_batches, (unsigned long long)st->known);
+	return 0;
+}
+
 static int end_reframed_run(struct lx_err *e)
 {
-	char more[64];
+	char more[160];
 	if (close_buckets(e) < 0 || lx_stage_end_run(&r.stage, e) < 0)
 		return -1;
 	snprintf(more, sizeof(more), ",\"batches\":%llu", (unsigned long long)r.batches);
+	if (spool_dir && end_spooled_run(more, sizeof(more), e) < 0)
+		return -1;
 	r.batches = 0;
 	return cmd_stats(&common, &r.stage, more, e);
 }
 
 static const struct cmd_loop reframing = { .item = add_item, .frame = end_of_frame, .wait = wait_input, .run = end_reframed_run };
+static const struct cmd_loop spooling = { .item = add_item, .wait = wait_spooling, .run = end_reframed_run };
 
 static void reframe(struct lx_err *e)
 {
@@ -311,14 +384,18 @@ static void reframe(struct lx_err *e)
 	if (cmd_stage_conf(&common, &conf, e) < 0)
 		return;
 	conf.own_frames = true;
+	conf.keep_parts = !spool_dir;
 	conf.plan = plan_reframe;
+	if (spool_dir)
+		conf.out = -1, conf.put = to_spool;
 	if (bucket_field && !(r.buckets = calloc(LX_SCHED_BUCKETS, sizeof(*r.buckets)))) {
 		lx_err_sys(e, "--bucket");
 		return;
 	}
-	if (lx_stage_init(&r.stage, &conf, e) < 0 || cmd_loop(&r.stage, &reframing, e) < 0)
+	if (lx_stage_init(&r.stage, &conf, e) < 0 || cmd_loop(&r.stage, spool_dir ? &spooling : &reframing, e) < 0)
 		lx_stage_abort(&r.stage, e);
 	lx_stage_release(&r.stage);
+	lx_spool_free(r.spool);
 	for (int i = 0; r.buckets && i < LX_SCHED_BUCKETS; i++)
 		lx_buf_free(&r.buckets[i].records);
 	free(r.buckets);
@@ -514,6 +591,8 @@ static int settle_options(bool workers, struct lx_err *e)
 	if (!workers && (jobs || gpus.n || fixed_order || has_order || timeout_ms || depth || frames || hosts.n))
 		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: --hosts, -j, --gpus, --depth, --order, --fixed, "
 		                               "--frames and --timeout need -W or -- WORKER");
+	if (spool_dir && (workers || common.to || common.packing == LX_RAW))
+		return lx_err_set(e, LX_USAGE, "--spool writes files for jobs, with checksums: not with a worker, --to and --compress raw");
 	sched.max_items = count ? (uint32_t)count : sched.max_bytes || sched.max_cost || frames ? UINT32_MAX : COUNT_DEFAULT;
 	sched.linger_ns = linger_ms == UINT64_MAX ? 10 * MS : linger_ms * MS;
 	sched.order = fixed_order || frames ? LX_ORDER_FIXED : sched.order;
@@ -533,6 +612,8 @@ int main(int argc, char **argv)
 {
 	struct lx_err e = LX_ERR_INIT;
 	int first = cmd_start("lx-batch", usage, &common, &e) == 0 ? cmd_options(argc, argv, options, &e) : -1;
+	if (spool_dir)
+		common.unstarted = false; /* names are no stream */
 	bool workers = first >= 0 && (first < argc || shell_workers.n);
 	if (first >= 0 && settle_options(workers, &e) == 0) {
 		if (workers)

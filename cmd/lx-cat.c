@@ -1,11 +1,12 @@
-/* lx-cat: look at streams, join them, pack them anew, cut them into parts.
+/* lx-cat: look at streams, join them, pack them anew, cut them into parts; wait for the parts of a run.
  *
- * in: the streams named, one after the other, or stdin. out: one stream, its frames as they were; or with --json and
+ * in: the streams named, one after the other, or stdin; with --follow the parts that appear in directories. out: one stream, its frames as they were; or with --json and
  * --canonical a line for each record; or with --part-size files.
  * Exits non-zero when options are wrong or the streams do not belong together (2), one is damaged or cut off (3, 4),
  * a system call fails (5).
  */
 #include "cmd.h"
+#include "follow.h"
 #include "json.h"
 #include "order.h"
 #include "sig.h"
@@ -25,18 +26,23 @@ static const char usage[] =
 	"       [--max-depth N] [--max-id N] [--max-fields N] [FILE ...]\n"
 	"lx-cat --json | --canonical [-qv] [--to FILE] [--mem SIZE]\n"
 	"       [--tmpdir DIR] [--max-record SIZE] [--max-frame SIZE]\n"
-	"       [--max-depth N] [--max-id N] [--max-fields N] [FILE ...]";
+	"       [--max-depth N] [--max-id N] [--max-fields N] [FILE ...]\n"
+	"lx-cat --follow [--json | --canonical] [-qv] [--to FILE] [--stats FILE]\n"
+	"       [--mem SIZE] [--tmpdir DIR] [--compress PACKING]\n"
+	"       [--max-record SIZE] [--max-frame SIZE] [--max-depth N] [--max-id N]\n"
+	"       [--max-fields N] DIR ...";
 
 #define TEXT_TARGET (64u << 10)
 #define MEM_DEFAULT (40u << 20)
 
 static struct cmd_common common = CMD_STAGE_INIT;
-static bool json, canonical, verify;
+static bool json, canonical, verify, follow;
 static uint64_t part_size;
 
 static const struct lx_opt options[] = {
 	{ 0, "json", LX_OPT_FLAG, &json, 0, 0, NULL },
 	{ 0, "canonical", LX_OPT_FLAG, &canonical, 0, 0, NULL },
+	{ 0, "follow", LX_OPT_FLAG, &follow, 0, 0, NULL },
 	{ 0, "verify", LX_OPT_FLAG, &verify, 0, 0, NULL },
 	{ 0, "part-size", LX_OPT_SIZE, &part_size, 1, 0, NULL },
 	{ 'q', "quiet", LX_OPT_FLAG, &common.quiet, 0, 0, NULL },
@@ -67,6 +73,9 @@ static struct {
 	int fd;
 	char **files; /* the next to read */
 	bool is_source, in_run;
+	struct lx_follow *follow;
+	bool no_more; /* --follow: stdin has ended, nobody writes parts any more */
+	int (*idle)(struct lx_err *e); /* of the mode */
 	int out;
 	struct lx_buf text;
 	/* canonical */
@@ -286,9 +295,8 @@ static int json_end(struct lx_err *e)
 {
 	const struct lx_plan *p = lx_reader_plan(c.in);
 	const struct lx_counts *n = lx_reader_counts(c.in);
-	uint64_t parts = lx_reader_parts(c.in);
-	bool last = p->has_part && parts == p->part + 1;
-	lx_pack_map(&c.record, 1 + last);
+	uint64_t parts = lx_reader_last(c.in);
+	lx_pack_map(&c.record, 1 + (parts != 0));
 	lx_pack_cstr(&c.record, "counts");
 	lx_pack_array(&c.record, (uint32_t)p->n_domains);
 	for (int d = 0; d < p->n_domains; d++) {
@@ -297,7 +305,7 @@ static int json_end(struct lx_err *e)
 			lx_pack_uint(&c.record, n->items[d][o]);
 		lx_pack_uint(&c.record, n->closes[d]);
 	}
-	if (last) {
+	if (parts) {
 		lx_pack_cstr(&c.record, "parts");
 		lx_pack_uint(&c.record, parts);
 	}
@@ -440,6 +448,60 @@ static int open_next(void *ctx, int *fd, const char **name, struct lx_err *e)
 	return c.fd < 0 ? lx_err_sys(e, "%s", *name) : 1;
 }
 
+/* A while later, or when stdin has ended. What comes there says only that somebody is still at work. */
+static int wait_for_parts(struct lx_err *e)
+{
+	char text[4096];
+	if (c.idle(e) < 0)
+		return -1;
+	if (lx_sig_asked())
+		return lx_err_set(e, LX_DATA, "interrupted");
+	int ready = lx_io_wait(0, lx_follow_nap_ms(c.follow), e);
+	ssize_t n = ready > 0 ? lx_io_read(0, text, sizeof(text), e) : ready < 0 ? LX_IO_ERROR : LX_IO_AGAIN;
+	c.no_more = n == LX_IO_EOF;
+	return n == LX_IO_ERROR ? lx_err_prefix(e, "stdin") : 0;
+}
+
+static int open_part_next(void *ctx, int *fd, const char **name, struct lx_err *e)
+{
+	int got;
+	(void)ctx;
+	if (c.fd > 0)
+		close(c.fd);
+	c.fd = -1;
+	while ((got = lx_follow_next(c.follow, name, e)) == LX_IO_AGAIN && !c.no_more)
+		if (wait_for_parts(e) < 0)
+			return -1;
+	if (got == LX_IO_AGAIN && !common.quiet)
+		lx_follow_report(c.follow);
+	if (got <= 0)
+		return got == LX_IO_ERROR ? -1 : 0;
+	c.fd = *fd = open(*name, O_RDONLY | O_CLOEXEC);
+	return c.fd < 0 ? lx_err_sys(e, "%s", *name) : 1;
+}
+
+static void say(const char *line)
+{
+	cmd_say("%s", line);
+}
+
+static int open_parts(char **dirs, struct lx_err *e)
+{
+	const char *name;
+	int fd, got;
+	c.is_source = true;
+	c.follow = lx_follow_new(dirs, &common.limits, say, e);
+	if (!c.follow || (got = open_part_next(NULL, &fd, &name, e)) < 0)
+		return -1;
+	if (got == 0)
+		return lx_err_set(e, LX_DATA, "%s: no first part (part 0) of a run is there", dirs[0]);
+	c.in = lx_reader_new(fd, name, &common.limits, e);
+	if (!c.in)
+		return -1;
+	lx_reader_chain(c.in, open_part_next, NULL);
+	return 0;
+}
+
 static int open_input(char **operands, struct lx_err *e)
 {
 	static char dash[] = "-", *standard[] = { dash, NULL };
@@ -528,8 +590,10 @@ static int run(const struct mode *m, struct lx_err *e)
 
 /* ---- the command ---- */
 
-static int check_options(struct lx_err *e)
+static int check_options(char **operands, struct lx_err *e)
 {
+	if (follow && (!*operands || verify || part_size))
+		return lx_err_set(e, LX_USAGE, "--follow reads the parts in a DIR, every one to its end: name it, and leave out --verify and --part-size");
 	if (json + canonical + (part_size != 0) > 1)
 		return lx_err_set(e, LX_USAGE, "--json, --canonical and --part-size: choose one");
 	if (part_size && !common.to)
@@ -578,6 +642,7 @@ static void release(void)
 		lx_writer_release(&c.stage.out);
 	lx_plan_free(&c.stage.plan);
 	lx_reader_free(c.in);
+	lx_follow_free(c.follow);
 	lx_order_release(&c.order);
 	lx_outfile_discard(&c.file);
 }
@@ -597,8 +662,9 @@ int main(int argc, char **argv)
 	const struct mode *m;
 	int first = cmd_start("lx-cat", usage, &common, &e) < 0 ? -1 : cmd_options(argc, argv, options, &e);
 	common.unstarted = !json && !canonical && !part_size;
-	if (first >= 0 && check_options(&e) == 0 && open_output(&m, &e) == 0) {
-		if (open_input(argv + first, &e) < 0 || run(m, &e) < 0 || m->idle(&e) < 0)
+	if (first >= 0 && check_options(argv + first, &e) == 0 && open_output(&m, &e) == 0) {
+		c.idle = m->idle;
+		if ((follow ? open_parts : open_input)(argv + first, &e) < 0 || run(m, &e) < 0 || m->idle(&e) < 0)
 			m->give_up(&e);
 		speak_for_files(&e);
 	}

@@ -19,8 +19,8 @@
 
 static const char usage[] =
 	"lx-fail [-t TYPE] [--scope SCOPE] [MESSAGE ...]\n"
-	"lx-fail --id ID | --key KEY | --where TEST [-qv] [-t TYPE]\n"
-	"        [--scope SCOPE] [-d DOMAIN] [--to FILE] [--stats FILE]\n"
+	"lx-fail --id ID | --key KEY | --where TEST | --all [-qv] [-t TYPE]\n"
+	"        [--scope SCOPE] [-d DOMAIN] [--from FILE] [--to FILE] [--stats FILE]\n"
 	"        [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
 	"        [--max-depth N] [--max-id N] [--max-fields N] [MESSAGE ...]\n"
 	"lx-fail --list | --count [--json] [-v] [-d DOMAIN] [--to FILE]\n"
@@ -38,7 +38,7 @@ static struct cmd_common common = CMD_COMMON_INIT;
 static const char *type = "fail", *scope;
 static struct lx_strs ids, keys;
 static struct lx_tests tests;
-static bool list, count, only, replay, json;
+static bool all, list, count, only, replay, json;
 
 static int add_test(void *to, const char *arg, struct lx_err *e)
 {
@@ -51,6 +51,7 @@ static const struct lx_opt options[] = {
 	{ 0, "id", LX_OPT_LIST, &ids, 0, 0, NULL },
 	{ 0, "key", LX_OPT_LIST, &keys, 0, 0, NULL },
 	{ 0, "where", LX_OPT_CALL, &tests, 0, 0, add_test },
+	{ 0, "all", LX_OPT_FLAG, &all, 0, 0, NULL },
 	{ 0, "list", LX_OPT_FLAG, &list, 0, 0, NULL },
 	{ 0, "count", LX_OPT_FLAG, &count, 0, 0, NULL },
 	{ 0, "only", LX_OPT_FLAG, &only, 0, 0, NULL },
@@ -60,6 +61,7 @@ static const struct lx_opt options[] = {
 	{ 'q', "quiet", LX_OPT_FLAG, &common.quiet, 0, 0, NULL },
 	{ 'v', "verbose", LX_OPT_FLAG, &common.verbose, 0, 0, NULL },
 	{ 0, "stats", LX_OPT_STR, &common.stats, 0, 0, NULL },
+	CMD_FROM_OPT(common),
 	{ 0, "to", LX_OPT_STR, &common.to, 0, 0, NULL },
 	{ 0, "compress", LX_OPT_CALL, &common, 0, 0, cmd_compress },
 	CMD_LIMIT_OPTS(common),
@@ -178,7 +180,7 @@ static int mark_item(const struct lx_rec *r, struct lx_err *e)
 {
 	struct lx_blame blame = { .type = type, .message = lx_buf_view(&f.message), .scope = scope };
 	struct lx_test_why why;
-	if (is_named(r))
+	if (all || is_named(r))
 		return lx_stage_fail(&f.stage, r, &blame, e);
 	switch (tests.n ? lx_tests_ask(&tests, r->fields, &why) : LX_TEST_FALSE) {
 	case LX_TEST_TRUE:
@@ -482,7 +484,7 @@ static int open_stage(const struct mode *m, struct lx_err *e)
 		return -1;
 	f.out = sc.out;
 	sc.plan = m->plan;
-	sc.keep_frames = m->filter;
+	sc.keep_frames = sc.keep_parts = m->filter;
 	sc.take_all = sc.any_domain = !m->filter;
 	if (m->text)
 		sc.out = -1;
@@ -490,6 +492,11 @@ static int open_stage(const struct mode *m, struct lx_err *e)
 }
 
 /* ---- the command ---- */
+
+static bool marks(void)
+{
+	return ids.n || keys.n || tests.n || all;
+}
 
 static const struct mode *pick_mode(void)
 {
@@ -499,7 +506,7 @@ static const struct mode *pick_mode(void)
 		return &splitting;
 	if (replay)
 		return &replaying;
-	return ids.n || keys.n || tests.n ? &marking : NULL;
+	return marks() ? &marking : NULL;
 }
 
 /* Whether standard output is to become a stream. */
@@ -511,12 +518,14 @@ static bool makes_stream(void)
 
 static int check_options(char **operands, struct lx_err *e)
 {
-	if (list + count + only + replay + (ids.n || keys.n || tests.n) > 1)
-		return lx_err_set(e, LX_USAGE, "--list, --count, --only, --replay, and --id, --key or --where: choose one");
+	if (list + count + only + replay + marks() > 1)
+		return lx_err_set(e, LX_USAGE, "--list, --count, --only, --replay, and --id, --key, --where or --all: choose one");
+	if (common.from && !marks())
+		return lx_err_set(e, LX_USAGE, "--from: only with --id, --key, --where and --all");
 	if (json && !list && !count)
 		return lx_err_set(e, LX_USAGE, "--json: only with --list and --count");
 	if (common.domain && (only || replay || !pick_mode()))
-		return lx_err_set(e, LX_USAGE, "-d: only with --id, --where, --list and --count");
+		return lx_err_set(e, LX_USAGE, "-d: only with --id, --where, --all, --list and --count");
 	if (*operands && (list || count || only || replay))
 		return lx_err_set(e, LX_USAGE, "'%s': a message is for items that are to fail", *operands);
 	return check_words(e);

@@ -14,14 +14,14 @@
 
 static const char usage[] =
 	"lx-filter [-d DOMAIN] [--not] [--drop FIELDS] [-qv] [--stats FILE]\n"
-	"          [--trace FILE] [--to FILE] [--compress PACKING] [--max-record SIZE]\n"
-	"          [--max-frame SIZE] [--max-depth N] [--max-id N] [--max-fields N]\n"
-	"          TEST ...\n"
+	"          [--trace FILE] [--from FILE] [--to FILE] [--compress PACKING]\n"
+	"          [--max-record SIZE] [--max-frame SIZE] [--max-depth N] [--max-id N]\n"
+	"          [--max-fields N] TEST ...\n"
 	"lx-filter [-d DOMAIN] [--not] [--drop FIELDS] [-qv] [--stats FILE]\n"
-	"          [--trace FILE] [--to FILE] [--compress PACKING] [--max-record SIZE]\n"
-	"          [--max-frame SIZE] [--max-depth N] [--max-id N] [--max-fields N]\n"
-	"          [-i FIELD] [-j JOBS] [--env FIELDS] [--timeout SECONDS] [--retry N]\n"
-	"          [--tmpdir DIR] -- COMMAND [ARG ...]";
+	"          [--trace FILE] [--from FILE] [--to FILE] [--compress PACKING]\n"
+	"          [--max-record SIZE] [--max-frame SIZE] [--max-depth N] [--max-id N]\n"
+	"          [--max-fields N] [-i FIELD] [-j JOBS] [--env FIELDS] [--timeout SECONDS]\n"
+	"          [--retry N] [--tmpdir DIR] -- COMMAND [ARG ...]";
 
 #define NOT_SAID UINT64_MAX
 
@@ -39,6 +39,7 @@ static const struct lx_opt options[] = {
 	{ 'v', "verbose", LX_OPT_FLAG, &common.verbose, 0, 0, NULL },
 	{ 0, "stats", LX_OPT_STR, &common.stats, 0, 0, NULL },
 	{ 0, "trace", LX_OPT_STR, &common.trace, 0, 0, NULL },
+	CMD_FROM_OPT(common),
 	{ 0, "to", LX_OPT_STR, &common.to, 0, 0, NULL },
 	{ 0, "tmpdir", LX_OPT_STR, &common.tmpdir, 0, 0, NULL },
 	{ 0, "compress", LX_OPT_CALL, &common, 0, 0, cmd_compress },
@@ -135,6 +136,7 @@ static int run(struct lx_err *e)
 	if (cmd_stage_conf(&common, &sc, e) < 0)
 		return -1;
 	sc.keep_frames = true;
+	sc.keep_parts = true;
 	sc.plan = plan_filter;
 	if (x.tmpl) {
 		if (!(x.jobs = lx_jobs_new(e)))

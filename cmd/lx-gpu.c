@@ -18,9 +18,9 @@
 static const char usage[] =
 	"lx-gpu [-d DOMAIN] [-i FIELD] [-o FIELD] [--device DEVICE] [-j THREADS]\n"
 	"       [--device-mem SIZE] [--max-pixels N] [--drop FIELDS] [-qv]\n"
-	"       [--stats FILE] [--trace FILE] [--to FILE] [--compress PACKING]\n"
-	"       [--max-record SIZE] [--max-frame SIZE] [--max-depth N] [--max-id N]\n"
-	"       [--max-fields N] OP[:ARGS] ...\n"
+	"       [--stats FILE] [--trace FILE] [--from FILE] [--to FILE]\n"
+	"       [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
+	"       [--max-depth N] [--max-id N] [--max-fields N] OP[:ARGS] ...\n"
 	"lx-gpu --list";
 
 #define OPS_MAX 32
@@ -45,6 +45,7 @@ static const struct lx_opt options[] = {
 	{ 'v', "verbose", LX_OPT_FLAG, &common.verbose, 0, 0, NULL },
 	{ 0, "stats", LX_OPT_STR, &common.stats, 0, 0, NULL },
 	{ 0, "trace", LX_OPT_STR, &common.trace, 0, 0, NULL },
+	CMD_FROM_OPT(common),
 	{ 0, "to", LX_OPT_STR, &common.to, 0, 0, NULL },
 	{ 0, "compress", LX_OPT_CALL, &common, 0, 0, cmd_compress },
 	CMD_LIMIT_OPTS(common),
@@ -427,6 +428,7 @@ static void run(struct lx_err *e)
 	if (cmd_stage_conf(&common, &sc, e) < 0)
 		return;
 	sc.own_frames = true; /* a frame of answers to each frame of items */
+	sc.keep_parts = true;
 	sc.plan = plan_gpu;
 	if (lx_stage_init(&x.stage, &sc, e) < 0 || cmd_loop(&x.stage, &loop, e) < 0)
 		lx_stage_abort(&x.stage, e);

@@ -14,7 +14,7 @@
 static const char usage[] =
 	"lx-map [-d DOMAIN] [-i FIELD] [-o FIELD[:TYPE]] [-j JOBS] [--drop FIELDS]\n"
 	"       [--env FIELDS] [--timeout SECONDS] [--retry N] [-qv] [--stats FILE]\n"
-	"       [--trace FILE] [--to FILE] [--mem SIZE] [--tmpdir DIR]\n"
+	"       [--trace FILE] [--from FILE] [--to FILE] [--mem SIZE] [--tmpdir DIR]\n"
 	"       [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
 	"       [--max-depth N] [--max-id N] [--max-fields N] [--] COMMAND [ARG ...]";
 
@@ -24,6 +24,7 @@ static uint64_t n_jobs = 1, timeout_ms, retries = 2;
 
 static const struct lx_opt options[] = {
 	CMD_COMMON_OPTS(common),
+	CMD_FROM_OPT(common),
 	{ 'j', "jobs", LX_OPT_UINT, &n_jobs, 1, LX_JOBS_MAX, NULL },
 	{ 0, "timeout", LX_OPT_SEC, &timeout_ms, 1, 0, NULL },
 	{ 0, "retry", LX_OPT_UINT, &retries, 0, 1000, NULL },
@@ -124,6 +125,7 @@ static int run(struct lx_err *e)
 	struct lx_stage_conf sc;
 	if (cmd_stage_conf(&common, &sc, e) < 0 || !(x.jobs = lx_jobs_new(e)))
 		return -1;
+	sc.keep_parts = true;
 	sc.plan = plan_map;
 	lx_jobs_hook(x.jobs, &sc);
 	if (lx_stage_init(&x.stage, &sc, e) < 0)

@@ -1032,6 +1032,7 @@ static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err 
 	conf.seen = on_seen;
 	conf.barred = on_barred;
 	conf.hint = on_hint;
+	conf.keep_parts = true;
 	conf.ctx = p;
 	p->mark = p->began_ns = p->ready_ns = lx_io_now_ns();
 	if (lx_stage_init(&p->stage, &conf, e) < 0) /* first: what fails from here on is said in the stream */

@@ -6,7 +6,6 @@
 #define ULL(x) ((unsigned long long)(x))
 #define READ_MIN (256u << 10) /* bytes asked of one read */
 #define RUNS_MAX 65536        /* runs in one stream whose return is noticed */
-#define PARTS_MAX (1u << 20)
 
 enum state { WANT_BEGIN, IN_SEGMENT, AT_EOF, BROKEN };
 
@@ -44,7 +43,7 @@ struct lx_reader {
 	uint8_t *parts;
 	uint64_t n_parts, most_parts, total_parts;
 	bool skip_segment;
-	bool unparted;
+	bool unparted, keep_parts;
 	char **runs;
 	size_t n_runs;
 	uint64_t segments; /* of this source */
@@ -103,6 +102,16 @@ const struct lx_plan *lx_reader_plan(const struct lx_reader *r)
 uint64_t lx_reader_parts(const struct lx_reader *r)
 {
 	return r->total_parts;
+}
+
+uint64_t lx_reader_last(const struct lx_reader *r)
+{
+	return r->plan.has_part && r->total_parts == r->plan.part + 1 ? r->total_parts : 0;
+}
+
+void lx_reader_keep_parts(struct lx_reader *r)
+{
+	r->keep_parts = true;
 }
 
 const struct lx_hint *lx_reader_hint(const struct lx_reader *r)
@@ -222,8 +231,8 @@ static int note_part(struct lx_reader *r, const struct lx_plan *p, struct lx_err
 	r->unparted = !p->has_part;
 	if (!p->has_part)
 		return 0;
-	if (p->part >= PARTS_MAX)
-		return lx_err_set(e, LX_DATA, "part %llu, over %u", ULL(p->part), PARTS_MAX);
+	if (p->part >= LX_PARTS_MAX)
+		return lx_err_set(e, LX_DATA, "part %llu, over %u", ULL(p->part), LX_PARTS_MAX);
 	if (p->part >= r->most_parts) {
 		uint8_t *parts = realloc(r->parts, p->part + 1);
 		if (!parts)
@@ -240,7 +249,7 @@ static int note_part(struct lx_reader *r, const struct lx_plan *p, struct lx_err
 
 static int end_of_run(struct lx_reader *r, struct lx_err *e)
 {
-	if (missing_part(r, e) < 0)
+	if (!r->keep_parts && missing_part(r, e) < 0)
 		return -1;
 	free(r->parts);
 	r->parts = NULL;

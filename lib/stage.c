@@ -27,7 +27,9 @@ int lx_stage_init(struct lx_stage *s, const struct lx_stage_conf *c, struct lx_e
 	s->doom = lx_doom_new(DOOM_MAX);
 	if (!s->doom)
 		return lx_err_sys(e, "%s", c->tool);
-	s->in = lx_reader_new(c->in, "stdin", &c->limits, e);
+	s->in = lx_reader_new(c->in, c->in_name ? c->in_name : "stdin", &c->limits, e);
+	if (s->in && c->keep_parts)
+		lx_reader_keep_parts(s->in);
 	return s->in ? 0 : -1;
 }
 
@@ -122,8 +124,8 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 		return -1;
 	if (s->conf.plan && s->conf.plan(s->conf.ctx, s, &s->plan, e) < 0)
 		return -1;
-	/* What is written is one whole whatever it was read as. */
-	s->plan.has_part = false;
+	if (!s->conf.keep_parts) /* what is written is one whole whatever it was read as */
+		s->plan.has_part = false;
 	s->plan.limits = s->conf.limits;
 	s->plan.packing = pick_packing(s, in);
 	if (s->conf.out >= 0 && write_begin(s, e) < 0)
@@ -134,15 +136,15 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 		return lx_err_sys(e, "%s", s->conf.tool);
 	lx_doom_watch(s->doom, on_barred, s);
 	memset(&s->got, 0, sizeof(s->got));
-	s->barred = s->handed = s->answered = s->left_out = 0;
+	s->barred = s->handed = s->answered = s->left_out = s->parts = 0;
 	s->state = IN_RUN;
 	return 0;
 }
 
-/* A begin mark was read: of the run at work (one more segment), or of a new one, which first ends this one. */
+/* A begin mark was read: of the run at work (one more segment), or of a new one or a part that is kept, which first ends this one. */
 static enum lx_step on_begin(struct lx_stage *s)
 {
-	if (s->state == IN_RUN && strcmp(s->plan.run, lx_reader_plan(s->in)->run) == 0)
+	if (s->state == IN_RUN && !s->plan.has_part && strcmp(s->plan.run, lx_reader_plan(s->in)->run) == 0)
 		return LX_STEP_MORE;
 	s->run_waits = true;
 	if (s->state == IN_RUN) {
@@ -186,6 +188,8 @@ static bool frame_is_full(const struct lx_stage *s)
 
 static int pass(struct lx_stage *s, const struct lx_rec *r, struct lx_err *e)
 {
+	if (s->conf.put)
+		return s->conf.put(s->conf.ctx, r, e);
 	if (s->conf.out < 0)
 		return 0;
 	if (s->conf.keep_frames)
@@ -214,7 +218,7 @@ static int pass_buf(struct lx_stage *s, struct lx_buf *b, enum pass what, struct
 		lx_doom_learn(s->doom, &s->plan, &r);
 		s->source = PASSING;
 	}
-	int rc = s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
+	int rc = s->conf.put ? s->conf.put(s->conf.ctx, &r, e) : s->conf.out < 0 ? 0 : lx_writer_add(&s->out, &r, e);
 	lx_buf_clear(b);
 	if (rc == 0 && frame_is_full(s))
 		rc = lx_writer_close(&s->out, e);
@@ -357,6 +361,7 @@ enum lx_step lx_stage_next(struct lx_stage *s, struct lx_rec *rec, struct lx_err
 				return LX_STEP_ERROR;
 			break;
 		case LX_EV_END:
+			s->parts = s->plan.has_part ? lx_reader_last(s->in) : 0;
 			break;
 		case LX_EV_EOF:
 			return on_eof(s);
@@ -605,7 +610,7 @@ int lx_stage_end_run(struct lx_stage *s, struct lx_err *e)
 	if (check_sums(s, e) < 0)
 		return -1;
 	stop_beats(s);
-	return s->conf.out >= 0 ? lx_writer_end(&s->out, 0, e) : 0;
+	return s->conf.out >= 0 ? lx_writer_end(&s->out, s->parts, e) : 0;
 }
 
 void lx_stage_abort(struct lx_stage *s, const struct lx_err *why)

@@ -22,7 +22,7 @@ enum lx_step {
 	LX_STEP_ITEM,     /* *rec: a present item of the domain; valid until the next lx_stage_next */
 	LX_STEP_REC,      /* only with take_all: any record of the run */
 	LX_STEP_FRAME,    /* the frame at hand is done; a filter's is closed by the next lx_stage_next, after late answers */
-	LX_STEP_RUN,      /* true end of a run's input: settle, answer what is open, call lx_stage_end_run */
+	LX_STEP_RUN,      /* true end of a run's input, or of a part that is kept: settle, answer what is open, call lx_stage_end_run */
 	LX_STEP_EOF,      /* nothing follows */
 };
 
@@ -32,12 +32,14 @@ struct lx_stage_conf {
 	const char *tool;   /* "lx-map" */
 	const char *domain; /* -d, or NULL for the last opened that is open */
 	int in, out;        /* descriptors; out == -1: a sink, nothing is written */
+	const char *in_name; /* what messages call the input; NULL: stdin */
 	struct lx_limits limits;
 	int packing, level; /* --compress; packing -1: a filter answers in kind, a maker picks by the output */
 	bool keep_frames;   /* a filter: frame boundaries of the input are kept */
 	bool own_frames;    /* a maker that closes every frame itself (lx_writer_flush): none is closed for being full */
 	bool take_all;      /* gather, sinks: every record is handed over, nothing is passed on or barred */
 	bool any_domain;    /* lx-cat: no work domain is looked for */
+	bool keep_parts;    /* a part of a run is answered by a part: a segment each, and whether all are there is seen by who joins them */
 	bool check;         /* stop after the begin marks (LX_CHECK) */
 	struct lx_trace *trace; /* --trace, or NULL */
 	struct lx_ledger *ledger; /* of LX_RUN, or NULL: barriers are written there and learnt from it. Closed by lx_stage_release */
@@ -50,6 +52,8 @@ struct lx_stage_conf {
 	int (*seen)(void *ctx, const struct lx_rec *r, enum lx_outcome as, struct lx_err *e);
 	void (*barred)(void *ctx, uint32_t domain, const struct lx_id *id, enum lx_outcome as);
 	int (*hint)(void *ctx, const struct lx_hint *h, struct lx_err *e);
+	/* put: takes the place of the output; with it `out` is -1. Records come as they would be written, and are copied. */
+	int (*put)(void *ctx, const struct lx_rec *r, struct lx_err *e);
 	/* other: a present item of another domain, before it is passed on. With it every frame is looked into. */
 	int (*other)(void *ctx, const struct lx_rec *r, struct lx_err *e);
 	void *ctx;
@@ -65,6 +69,7 @@ struct lx_stage {
 	struct lx_counts got;    /* records read, this run */
 	uint64_t barred;         /* items of the domain passed on without work because of a barrier */
 	uint64_t handed, answered, left_out;
+	uint64_t parts;          /* how many there are, where the part at work is the last; else 0 */
 	struct lx_buf scratch;   /* records being built */
 	/* internal */
 	int state;

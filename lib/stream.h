@@ -19,6 +19,7 @@
 #include "frame.h"
 #include "io.h"
 
+#define LX_PARTS_MAX (1u << 20) /* parts of a run */
 #define LX_FRAME_TARGET (128u << 10) /* a frame nothing else closes is closed at this many bytes */
 
 /* Records by domain and outcome; closes apart. */
@@ -77,6 +78,10 @@ enum lx_event lx_reader_wait(struct lx_reader *r, struct lx_err *e);
 const struct lx_plan *lx_reader_plan(const struct lx_reader *r);
 /* Number of parts of the run, once the end mark that says it was read; else 0. */
 uint64_t lx_reader_parts(const struct lx_reader *r);
+/* The same when the part at hand is the one that says it; else 0. */
+uint64_t lx_reader_last(const struct lx_reader *r);
+/* Parts are handed on as parts: whether all are there is for a later reader to see. */
+void lx_reader_keep_parts(struct lx_reader *r);
 /* Of the last FRAME (NULL: it had none) or HINT. */
 const struct lx_hint *lx_reader_hint(const struct lx_reader *r);
 /* Next record of the frame at hand: 1, 0 at its end, -1. Views stay valid until the next lx_reader_next. */
