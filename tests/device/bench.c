@@ -33,11 +33,21 @@ static void check(CUresult rc, const char *what)
 	exit(1);
 }
 
+static struct lx_tables tables = LX_TABLES_INIT;
+static CUdeviceptr rooms[32];
+static size_t n_rooms;
+
 static CUdeviceptr room(uint64_t n)
 {
-	CUdeviceptr p;
-	check(lx_cuda.cuMemAlloc(&p, n), "memory");
-	return p;
+	check(lx_cuda.cuMemAlloc(&rooms[n_rooms], n), "memory");
+	return rooms[n_rooms++];
+}
+
+/* Give back all but the first `keep`. */
+static void clear_rooms(size_t keep)
+{
+	while (n_rooms > keep)
+		check(lx_cuda.cuMemFree(rooms[--n_rooms]), "memory");
 }
 
 static CUdeviceptr sent(const void *from, uint64_t n)
@@ -73,7 +83,6 @@ static double copy_rate(CUdeviceptr from, CUdeviceptr to, uint64_t n)
 /* n pages, one behind the other. */
 static struct lx_kernel_item *items_of(const struct lx_gpu_call *c, const struct lx_device_input *in, CUdeviceptr pages, size_t n)
 {
-	static struct lx_tables tables = LX_TABLES_INIT;
 	struct lx_device_batch b = { .calls = c, .n_calls = 1, .words = c->words };
 	uint64_t size = (uint64_t)WIDTH * HEIGHT, work = lx_align16(lx_device_work(&b, in) + 1);
 	CUdeviceptr works = room(n * work), outs = room(n * 8 * c->words), status = room(4 * n), columns = 0, rows = 0;
@@ -144,7 +153,7 @@ int main(int argc, char **argv)
 	CUdeviceptr from = sent(pages, n * size), to = room(n * size);
 	double ceiling = copy_rate(from, to, n * size);
 	printf("%s: %zu pages of %u x %u; a copy moves %.1f GB/s\n", name, n, WIDTH, HEIGHT, ceiling / 1e9);
-	check(lx_cuda.cuMemFree(to), "memory");
+	clear_rooms(1);
 	for (const struct lx_gpu_op *op = lx_gpu_ops; op->name; op++) {
 		struct lx_gpu_call c;
 		struct lx_device_input in = { .len = size, .width = WIDTH, .height = HEIGHT, .channels = 1 };
@@ -157,7 +166,12 @@ int main(int argc, char **argv)
 		printf("%-12s %8.1f GB/s  %5.1f %% of a copy  %10.0f items/s\n", op->name, (double)(n * size) / s / 1e9,
 		       100 * (double)(n * size) / s / ceiling, (double)n / s);
 		free(items);
+		clear_rooms(1);
 	}
+	clear_rooms(0);
 	free(pages);
+	lx_tables_free(&tables);
+	check(lx_cuda.cuStreamDestroy(stream), "stream");
+	check(lx_cuda.cuDevicePrimaryCtxRelease(device), "device");
 	return 0;
 }
