@@ -236,3 +236,72 @@ inodes() { stat -c '%n %i %Y' w/in/* w/out/*; }
 	[[ $(($(wc -l <bad) + $(wc -l <good))) == 10 ]]
 	jq -e '.lx.cause.type == "gave-up"' bad
 }
+
+@test "parallel-words.sh: every PDF has its verdict, on a second call nothing is done again" {
+	run "$ROOT/examples/parallel-words.sh" -o o -n 8 "$DATA" 3>&-
+	assert_success
+	lx-in -0 -d doc < <(find "$DATA" -name '*.pdf' -print0 | sort -z) | lx-expand -d page -s 'delim:\f' -- pdftotext -q {path} - |
+		lx-map -o words:int --drop data -- wc -w | lx-gather -d page | lx-out -q --ordered --max-failed 100% >want
+	jq -c 'del(.path, .lx)' want >want.json
+	jq -c 'del(.path, .lx)' o/words.jsonl | cmp - want.json
+	[[ $(wc -l <o/failures.jsonl) == 2 ]]
+	(cd o/lx-*/out && stat -c '%n %i' -- *) >before
+	run "$ROOT/examples/parallel-words.sh" -o o -n 8 "$DATA" 3>&-
+	assert_success
+	(cd o/lx-*/out && stat -c '%n %i' -- *) | cmp - before
+	run "$ROOT/examples/parallel-words.sh" 3>&-
+	assert_failure 2
+}
+
+@test "parallel-words.sh: a batch that fails on every attempt is named, and given up when asked to" {
+	mkdir bin
+	printf '%s\n' '#!/bin/sh' 'case "$*" in *000002.lx*) exit 9 ;; esac' 'exec "$REAL" "$@"' >bin/lx-map
+	chmod +x bin/lx-map
+	export REAL=$B/bin/lx-map PATH=$PWD/bin:$PATH
+	run "$ROOT/examples/parallel-words.sh" -o o -n 8 "$DATA" 3>&-
+	assert_failure 3
+	assert_output --partial 'part 2 of run'
+	[[ ! -e o/words.jsonl ]]
+	run "$ROOT/examples/parallel-words.sh" -o o -n 8 -g "$DATA" 3>&-
+	assert_success
+	[[ $(cat o/words.jsonl o/failures.jsonl | wc -l) == 9 ]]
+	jq -se 'any(.lx.cause.type == "gave-up")' o/failures.jsonl
+}
+
+@test "launcher-words.sh: any launcher will do, what failed is tried again, and a second call goes on" {
+	printf '%s\n' '#!/bin/bash' 'echo "$*" >>jobs' '[[ -e fail || $* != *000002.lx* ]] || { touch fail; exit 1; }' 'exec "$@"' >launch
+	chmod +x launch
+	export LAUNCH=./launch
+	run "$ROOT/examples/launcher-words.sh" -o o -n 8 -j 2 "$DATA" 3>&-
+	assert_success
+	[[ $(cat o/words.jsonl o/failures.jsonl | wc -l) == 9 && $(grep -c 000002.lx jobs) == 2 ]]
+	rm jobs o/spool/out/words.000003.lx
+	run "$ROOT/examples/launcher-words.sh" -o o -n 8 -j 2 "$DATA" 3>&-
+	assert_success
+	[[ $(wc -l <jobs) == 1 ]]
+}
+
+@test "make: every batch is a target, an interrupted job goes on, a changed step repeats what depends on it" {
+	cp -r "$ROOT/examples/make" steps
+	again() { make -j2 -f steps/Makefile FOLDER="$DATA" OUT=o "$@" 3>&-; }
+	again >all
+	local n
+	n=$(ls o/spool/in | wc -l)
+	[[ $(grep -c '^lx-map.*awk' all) == "$n" && $(grep -c '^lx-map.*sed' all) == "$n" ]]
+	[[ $(cat o/words.jsonl o/failures.jsonl | wc -l) == 9 ]]
+	cp o/words.jsonl want
+	again >nothing
+	! grep lx- nothing
+	rm o/count/job.000002.lx o/lower/job.000003.lx o/words.jsonl # as if it had been ended before those
+	rm o/count/job.000003.lx
+	again >some
+	[[ $(grep -c '^lx-map.*awk' some) == 2 && $(grep -c '^lx-map.*sed' some) == 1 ]]
+	cmp want o/words.jsonl
+	touch steps/count.awk
+	again >count
+	[[ $(grep -c '^lx-map.*awk' count) == "$n" ]] && ! grep 'lx-map.*sed' count
+	touch steps/lower.sed
+	again >lower
+	[[ $(grep -c '^lx-map.*sed' lower) == "$n" && $(grep -c '^lx-map.*awk' lower) == "$n" ]]
+	cmp want o/words.jsonl
+}
