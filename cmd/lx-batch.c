@@ -49,11 +49,13 @@ static struct lx_sched_conf sched = LX_SCHED_CONF_DEFAULT;
 static struct lx_strs shell_workers, gpus;
 static const char *bucket_field, *spool_dir;
 static char *cost_field;
-static uint64_t count, jobs, linger_ms = UINT64_MAX, depth, queue = 65536, timeout_ms, start_timeout_ms = 60000, retries = 1, strikes = 16,
-	crashes = 16, silence_ms = 20000;
+static uint64_t count, jobs, linger_ms = UINT64_MAX, depth, timeout_ms;
+/* UINT64_MAX: not given */
+static uint64_t queue = UINT64_MAX, start_timeout_ms = UINT64_MAX, retries = UINT64_MAX, strikes = UINT64_MAX, crashes = UINT64_MAX,
+	silence_ms = UINT64_MAX;
 static bool fixed_order, has_order, frames;
 static struct lx_hosts hosts;
-static const char *crash_mode = "bisect";
+static const char *crash_mode; /* NULL: not given */
 
 static int parse_cost(void *to, const char *arg, struct lx_err *e)
 {
@@ -582,17 +584,37 @@ static void run_pool(char **argv, struct lx_err *e)
 
 /* ---- main ---- */
 
+static bool recovery_is_given(void)
+{
+	return queue != UINT64_MAX || common.mem || silence_ms != UINT64_MAX || start_timeout_ms != UINT64_MAX || crash_mode ||
+	       retries != UINT64_MAX || strikes != UINT64_MAX || crashes != UINT64_MAX;
+}
+
+static void by_default(uint64_t *given, uint64_t value)
+{
+	if (*given == UINT64_MAX)
+		*given = value;
+}
+
 static int settle_options(bool workers, struct lx_err *e)
 {
 	if (frames && (count || sched.max_bytes || sched.max_cost || bucket_field || has_order || fixed_order || linger_ms != UINT64_MAX))
 		return lx_err_set(e, LX_USAGE, "--frames takes batches as they come: it goes with none of -n, -b, --cost, --bucket, --linger, --order, --fixed");
 	if (fixed_order && has_order && sched.order != LX_ORDER_FIFO)
 		return lx_err_set(e, LX_USAGE, "--fixed is in order of arrival: --order probe contradicts it");
-	if (!workers && (jobs || gpus.n || fixed_order || has_order || timeout_ms || depth || frames || hosts.n))
+	if (!workers && (recovery_is_given() || jobs || gpus.n || fixed_order || has_order || timeout_ms || depth || frames || hosts.n))
 		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: --hosts, -j, --gpus, --depth, --order, --fixed, "
-		                               "--frames and --timeout need -W or -- WORKER");
+		                               "--frames, --queue, --mem, --silence, --timeout, --start-timeout, --on-crash, "
+		                               "--retry, --strikes and --max-crashes need -W or -- WORKER");
 	if (spool_dir && (workers || common.to || common.packing == LX_RAW))
 		return lx_err_set(e, LX_USAGE, "--spool writes files for jobs, with checksums: not with a worker, --to and --compress raw");
+	by_default(&queue, 65536);
+	by_default(&start_timeout_ms, 60000);
+	by_default(&silence_ms, 20000);
+	by_default(&retries, 1);
+	by_default(&strikes, 16);
+	by_default(&crashes, 16);
+	crash_mode = crash_mode ? crash_mode : "bisect";
 	sched.max_items = count ? (uint32_t)count : sched.max_bytes || sched.max_cost || frames ? UINT32_MAX : COUNT_DEFAULT;
 	sched.linger_ns = linger_ms == UINT64_MAX ? 10 * MS : linger_ms * MS;
 	sched.order = fixed_order || frames ? LX_ORDER_FIXED : sched.order;

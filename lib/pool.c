@@ -368,10 +368,11 @@ static int end_barred(struct pool *p, struct held *h, enum lx_outcome as, struct
 static int end_charged(struct pool *p, const struct lx_action *a, struct lx_err *e)
 {
 	struct lx_rec r;
-	char text[160];
+	char text[LX_ERR_MAX];
 	bool late = a->loss == LX_LOSS_TIMEOUT;
-	snprintf(text, sizeof(text), late ? "%u worker%s took too long over it (--timeout)" : "%u worker%s ended without answering it",
-	         a->deaths, a->deaths == 1 ? "" : "s");
+	const char *how = late || a->worker < 0 ? "" : p->peers[a->worker].said; /* of the last of them */
+	snprintf(text, sizeof(text), late ? "%u worker%s took too long over it (--timeout)" : "%u worker%s ended without answering it%s%.200s",
+	         a->deaths, a->deaths == 1 ? "" : "s", *how ? ": it " : "", how);
 	struct lx_blame why = { .type = late ? "timeout" : "crash", .message = lx_span_str(text), .attempt = a->deaths };
 	int rc = parse(p, a->data, &r, e);
 	if (rc == 0)
@@ -611,7 +612,7 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 	if (strcmp(its->run, ours->run) != 0 || its->n_ops < ours->n_ops)
 		return lx_err_set(e, LX_WORKER, "%s began a stream that is not this run's", k->cmd->name);
 	if (lx_plan_agree(ours, its, &why) < 0)
-		return lx_err_set(e, LX_USAGE, "%s is no worker, it changes the domains: %s", k->cmd->name, why.msg);
+		return lx_err_set(e, LX_WORKER, "%s is no worker: it changes the domains (one that opens or gathers a domain stands outside lx-batch)", k->cmd->name);
 	k->begun = true;
 	if (k->said[0] && k->cmd->host)
 		say(p, "%s is back", k->cmd->name);

@@ -227,7 +227,7 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 		mv out out.lx
 		exits 6 lx-cat out.lx # it says so itself
 	done
-	exits 2 lx-batch -- lx-expand -d part -s delim:' ' <in.lx
+	exits 6 lx-batch -- lx-expand -d part -s delim:' ' <in.lx
 	grep -q 'changes the domains' err
 }
 
@@ -296,6 +296,7 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 		lx-batch -q -n 20 --fixed --on-crash $mode --max-crashes 2 --stats s.json -- \
 			lx-map -o x -- sh -c 'read n; [ "$n" != 21 ] || kill -9 $PPID; echo "$n"' <d.lx |
 			exits 0 lx-out --max-failed 100% --failures f.json >out
+		grep -q 'ended without answering it: it died of signal 9' f.json || fail "$(head -1 f.json)"
 		[[ $(wc -l <out) == 40 && $(grep -c '"crash"' f.json) == 20 ]] || fail "$mode: $(wc -l <out) lines"
 	done
 	exits 6 lx-batch -q -n 20 --fixed --on-crash fail --max-crashes 2 -- lx-map -o x -- sh -c 'kill -9 $PPID' <d.lx
@@ -411,8 +412,12 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 }
 
 @test "lx-batch: wrong options and shapes are found before a worker starts" {
-	exits 2 lx-batch -j 2 <in.lx
-	says -W
+	local option
+	for option in '-j 2' '--queue 9' '--mem 1M' '--silence 1' '--start-timeout 60' '--on-crash bisect' '--retry 1' '--strikes 16' '--max-crashes 16'; do
+		# shellcheck disable=SC2086
+		exits 2 lx-batch $option <in.lx
+		says -W
+	done
 	exits 2 lx-batch -d page -- touch ran <in.lx
 	says "no domain 'page'"
 	exits 2 lx-batch -- no-such-command <in.lx
