@@ -58,12 +58,12 @@ missing() {
 	done
 }
 
-# JOBLOG [OPTION...]: a job for each name on stdin. It starts with the first.
+# JOBLOG [OPTION...]: a job for each name on stdin. It starts with the first. What a word is depends on the locale, and ssh brings none.
 jobs() {
 	local log=$1
 	shift
 	parallel --sshlogin "$logins" "${far[@]}" --joblog "$log" --retries 3 "${bar[@]}" "$@" \
-		"mkdir -p $spool/out && lx-map -o words:int --drop data --from {} --to $spool/out/{/} -- wc -w"
+		"mkdir -p $spool/out && LC_ALL=C.UTF-8 lx-map -o words:int --drop data --from {} --to $spool/out/{/} -- wc -w"
 }
 far=() bar=()
 [[ $logins =~ ^([0-9]+/)?:$ ]] || far=(--transferfile {} --return "$spool/out/{/}" --cleanup)
