@@ -188,6 +188,46 @@ inodes() { stat -c '%n %i %Y' w/in/* w/out/*; }
 	same_stream want.lx out.lx
 }
 
+@test "jobs: killed, or on a full disk, leave no result and nothing half" {
+	[[ $(id -u) == 0 ]] || fail 'needs a small file system of its own: run it as root'
+	src | lx-batch -n 30 --spool w >names
+	bg lx-map --from w/in/r1.000001.lx --to w/out/r1.000001.lx -- sh -c 'touch busy; sleep 60'
+	wait_for 20 test -e busy
+	kill -KILL "$PID"
+	wait "$PID" || true
+	pkill -KILL -g "$PID" || true
+	[[ -z $(find w/out -name '*r1.000001*') ]]
+	mkdir full
+	mount -t tmpfs -o size=16k lx full
+	local got=0
+	lx-map --from w/in/r1.000001.lx --to full/r1.000001.lx -o x:bin -- head -c 4000 /dev/urandom 2>err || got=$?
+	ls -A full >left
+	umount full
+	[[ $got == 5 && ! -s left && $(<err) == *space* ]] || fail "exit $got: $(<err) $(<left)"
+	exits 3 collect
+	says 'part 1 of run r1 is missing'
+	job w/in/r1.000001.lx
+	collect >out.lx
+	src | upper >want.lx
+	same_stream want.lx out.lx
+}
+
+@test "lx-cat --follow: killed with the gather behind it, a second one gives the same" {
+	src | lx-batch -n 4 --spool w >names
+	mkfifo alive
+	job w/in/r1.000001.lx
+	bg sh -c 'lx-cat --follow w/out <alive | lx-gather -f up >out.lx'
+	exec 7>alive
+	wait_for 20 test -s out.lx
+	kill -KILL -- "-$PID"
+	exec 7>&-
+	wait "$PID" || true
+	all_jobs
+	collect | lx-gather -f up >out.lx
+	src | upper | lx-gather -f up >want.lx
+	same_stream want.lx out.lx
+}
+
 @test "GNU parallel: 4,000 records with odd bytes over 8 jobs, killed in the middle and run again: each exactly once" {
 	"$PY" - >in.jsonl <<-'PYTHON'
 		import json
