@@ -142,7 +142,7 @@ check_worker() {
 @test "tests/deps: installs with apt-get what is missing and nothing else" {
 	local c
 	mkdir bin
-	for c in sh env tr sort awk grep cat mktemp rm pgrep mandoc pkg-config gcc cc make bats zstd tesseract jq ip ssh; do ln -s "$(command -v $c)" bin; done
+	for c in sh env tr sort awk grep cat mktemp rm pgrep mandoc pkg-config gcc cc make bats zstd tesseract jq ip ssh parallel rsync; do ln -s "$(command -v $c)" bin; done
 	printf '#!/bin/sh\necho 0\n' >bin/id
 	printf '#!/bin/sh\necho "apt-get $*" >>log\n' >bin/apt-get
 	chmod +x bin/id bin/apt-get
