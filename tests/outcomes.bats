@@ -47,7 +47,7 @@ CAUSE='{"type":"bad-pdf","message":"no","anchor":[0,[0]],"origin":[0,[0]]}'
 	}
 	printf '1 2 3\n4 5\n' | lx-in --run r --lines -d doc >in.lx
 	BAD=2 run_all <in.lx >first.lx 2>err
-	[[ $(lx-fail --list --json <first.lx | jq -c .missing) == $'[[1,"exit"]]\nnull' ]]
+	[[ $(lx-fail --list --json <first.lx | jq -c .missing) == $'[[1,"exit","page"]]\nnull' ]]
 	lx-fail --replay <first.lx | BAD='' run_all | lx-out -q >again
 	lx-cat in.lx | BAD='' run_all | lx-out -q >clean
 	diff clean again

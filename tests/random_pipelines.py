@@ -270,7 +270,7 @@ class Model:
                 p.why = {'failed'}
                 continue
             if bad:
-                p.f['missing'] = [[k.id[-1], k.types] for k in bad]
+                p.f['missing'] = p.f.get('missing', []) + [[k.id[-1], k.types, d] for k in bad]
             if op['mode'] == 'array':
                 p.f[d] = [{'ordinal': k.id[-1], **k.f} for k in kept]
             elif op['mode'] == 'u':
