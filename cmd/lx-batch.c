@@ -31,7 +31,8 @@ static const char usage[] =
 	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
 	"lx-batch [-d DOMAIN] [-n COUNT] [-b BYTES] [--cost FIELD=BUDGET]\n"
 	"         [--linger MS] [--bucket FIELD] [--order ORDER] [--fixed]\n"
-	"         [--frames] [--hosts FILE] [-j JOBS] [--gpus LIST] [--depth N]\n"
+	"         [--frames] [--hosts FILE] [--listen unix:PATH]\n"
+	"         [--join-timeout SECONDS] [-j JOBS] [--gpus LIST] [--depth N]\n"
 	"         [--queue COUNT] [--mem SIZE] [--silence SECONDS]\n"
 	"         [--timeout SECONDS] [--start-timeout SECONDS] [--on-crash MODE]\n"
 	"         [--retry N] [--strikes N] [--max-crashes N]\n"
@@ -47,12 +48,12 @@ static const char usage[] =
 static struct cmd_common common = CMD_STAGE_INIT;
 static struct lx_sched_conf sched = LX_SCHED_CONF_DEFAULT;
 static struct lx_strs shell_workers, gpus;
-static const char *bucket_field, *spool_dir;
+static const char *bucket_field, *spool_dir, *listen_at;
 static char *cost_field;
 static uint64_t count, jobs, linger_ms = UINT64_MAX, depth, timeout_ms;
 /* UINT64_MAX: not given */
 static uint64_t queue = UINT64_MAX, start_timeout_ms = UINT64_MAX, retries = UINT64_MAX, strikes = UINT64_MAX, crashes = UINT64_MAX,
-	silence_ms = UINT64_MAX;
+	silence_ms = UINT64_MAX, join_ms = UINT64_MAX;
 static bool fixed_order, has_order, frames;
 static struct lx_hosts hosts;
 static const char *crash_mode; /* NULL: not given */
@@ -142,6 +143,8 @@ static const struct lx_opt options[] = {
 	{ 0, "frames", LX_OPT_FLAG, &frames, 0, 0, NULL },
 	{ 0, "hosts", LX_OPT_CALL, NULL, 0, 0, parse_hosts },
 	{ 'j', "jobs", LX_OPT_CALL, NULL, 0, 0, parse_jobs },
+	{ 0, "listen", LX_OPT_STR, &listen_at, 0, 0, NULL },
+	{ 0, "join-timeout", LX_OPT_SEC, &join_ms, 0, 0, NULL },
 	{ 'W', "worker", LX_OPT_LIST, &shell_workers, 0, 0, NULL },
 	{ 0, "gpus", LX_OPT_NAMES, &gpus, 0, 0, NULL },
 	{ 0, "depth", LX_OPT_CALL, NULL, 0, 0, parse_depth },
@@ -569,10 +572,11 @@ static size_t host_workers(char **argv, struct lx_err *e)
 static void run_pool(char **argv, struct lx_err *e)
 {
 	struct lx_stage_conf conf;
-	size_t n = hosts.n ? host_workers(argv, e) : local_workers(argv, e);
+	size_t n = hosts.n ? host_workers(argv, e) : argv || shell_workers.n ? local_workers(argv, e) : 0;
 	struct lx_pool_conf pc = { .sched = sched, .cmds = cmds, .n = n, .cost_field = cost_field, .bucket_field = bucket_field,
 		.frames = frames, .silence_ms = silence_ms, .mem = sched.max_ready_bytes, .say = common.quiet ? NULL : say, .run_done = run_done };
-	if (n && cmd_stage_conf(&common, &conf, e) == 0)
+	pc.listen = listen_at;
+	if (e->code == LX_OK && (n || listen_at) && cmd_stage_conf(&common, &conf, e) == 0)
 		lx_pool_run(&pc, &conf, e);
 	for (size_t i = 0; hands && i < hosts.n; i++) {
 		lx_strs_free(&hands[i].command);
@@ -587,7 +591,7 @@ static void run_pool(char **argv, struct lx_err *e)
 static bool recovery_is_given(void)
 {
 	return queue != UINT64_MAX || common.mem || silence_ms != UINT64_MAX || start_timeout_ms != UINT64_MAX || crash_mode ||
-	       retries != UINT64_MAX || strikes != UINT64_MAX || crashes != UINT64_MAX;
+	       join_ms != UINT64_MAX || retries != UINT64_MAX || strikes != UINT64_MAX || crashes != UINT64_MAX;
 }
 
 static void by_default(uint64_t *given, uint64_t value)
@@ -596,7 +600,7 @@ static void by_default(uint64_t *given, uint64_t value)
 		*given = value;
 }
 
-static int settle_options(bool workers, struct lx_err *e)
+static int settle_options(bool commands, bool workers, struct lx_err *e)
 {
 	if (frames && (count || sched.max_bytes || sched.max_cost || bucket_field || has_order || fixed_order || linger_ms != UINT64_MAX))
 		return lx_err_set(e, LX_USAGE, "--frames takes batches as they come: it goes with none of -n, -b, --cost, --bucket, --linger, --order, --fixed");
@@ -605,9 +609,16 @@ static int settle_options(bool workers, struct lx_err *e)
 	if (!workers && (recovery_is_given() || jobs || gpus.n || fixed_order || has_order || timeout_ms || depth || frames || hosts.n))
 		return lx_err_set(e, LX_USAGE, "without a worker there is nothing to schedule: --hosts, -j, --gpus, --depth, --order, --fixed, "
 		                               "--frames, --queue, --mem, --silence, --timeout, --start-timeout, --on-crash, "
-		                               "--retry, --strikes and --max-crashes need -W or -- WORKER");
+		                               "--retry, --strikes and --max-crashes need -W, -- WORKER or --listen");
 	if (spool_dir && (workers || common.to || common.packing == LX_RAW))
 		return lx_err_set(e, LX_USAGE, "--spool writes files for jobs, with checksums: not with a worker, --to and --compress raw");
+	if (hosts.n && listen_at)
+		return lx_err_set(e, LX_USAGE, "--hosts and --listen: a host joins with lx-attach, or is started from here");
+	if (jobs && listen_at && !commands)
+		return lx_err_set(e, LX_USAGE, "-j is how many of -W and -- WORKER: whoever joins is one each time");
+	if (join_ms != UINT64_MAX && !listen_at)
+		return lx_err_set(e, LX_USAGE, "--join-timeout is how long to wait for workers that join: it needs --listen");
+	by_default(&join_ms, 3600000);
 	by_default(&queue, 65536);
 	by_default(&start_timeout_ms, 60000);
 	by_default(&silence_ms, 20000);
@@ -626,6 +637,8 @@ static int settle_options(bool workers, struct lx_err *e)
 	sched.retries = (uint32_t)retries;
 	sched.max_strikes = (uint32_t)strikes;
 	sched.max_charges = (uint32_t)crashes;
+	sched.elastic = listen_at;
+	sched.join_ns = join_ms * MS;
 	sched.seed = lx_io_now_ns();
 	return 0;
 }
@@ -636,8 +649,8 @@ int main(int argc, char **argv)
 	int first = cmd_start("lx-batch", usage, &common, &e) == 0 ? cmd_options(argc, argv, options, &e) : -1;
 	if (spool_dir)
 		common.unstarted = false; /* names are no stream */
-	bool workers = first >= 0 && (first < argc || shell_workers.n);
-	if (first >= 0 && settle_options(workers, &e) == 0) {
+	bool commands = first >= 0 && (first < argc || shell_workers.n), workers = commands || listen_at;
+	if (first >= 0 && settle_options(commands, workers, &e) == 0) {
 		if (workers)
 			run_pool(first < argc ? argv + first : NULL, &e);
 		else

@@ -484,6 +484,44 @@ static int over(struct lx_err *e, const char *what, uint64_t theirs, uint64_t mi
 	return lx_err_set(e, LX_DATA, "the writer's limit on %s is %llu, ours %llu (%s)", what, ULL(theirs), ULL(mine), option);
 }
 
+static bool op_has(char *const *list, const char *field)
+{
+	for (; list && *list; list++)
+		if (strcmp(*list, field) == 0)
+			return true;
+	return false;
+}
+
+static bool plan_has(const struct lx_plan *p, int n, const char *field, bool drops)
+{
+	for (int i = n; i < p->n_ops; i++)
+		if (op_has(drops ? p->ops[i].drops : p->ops[i].writes, field))
+			return true;
+	return false;
+}
+
+/* What a writes or drops and b does not; NULL: nothing. */
+static const char *more_of(const struct lx_plan *a, const struct lx_plan *b, int n, bool drops)
+{
+	for (int i = n; i < a->n_ops; i++)
+		for (char **f = drops ? a->ops[i].drops : a->ops[i].writes; f && *f; f++)
+			if (!plan_has(b, n, *f, drops))
+				return *f;
+	return NULL;
+}
+
+int lx_plan_same_writes(const struct lx_plan *a, const struct lx_plan *b, int n, struct lx_err *e)
+{
+	for (int drops = 0; drops < 2; drops++) {
+		const char *what = drops ? "drop" : "write", *less = more_of(a, b, n, drops), *more = more_of(b, a, n, drops);
+		if (less)
+			return lx_err_set(e, LX_USAGE, "it does other work than the first worker, it does not %s field '%s'", what, less);
+		if (more)
+			return lx_err_set(e, LX_USAGE, "it does other work than the first worker, it %ss field '%s'", what, more);
+	}
+	return 0;
+}
+
 int lx_plan_limits(const struct lx_plan *p, const struct lx_limits *mine, struct lx_err *e)
 {
 	const struct lx_limits *l = &p->limits;

@@ -81,6 +81,10 @@ int lx_plan_read(struct lx_plan *p, struct lx_span map, struct lx_err *e);
  * tolerances. -1 with LX_USAGE and the first difference. */
 int lx_plan_agree(const struct lx_plan *a, const struct lx_plan *b, struct lx_err *e);
 
+/* Whether two workers of one call, whose operations begin behind the first n, write and drop fields of the same names. -1 with
+ * LX_USAGE and the first field that differs. */
+int lx_plan_same_writes(const struct lx_plan *a, const struct lx_plan *b, int n, struct lx_err *e);
+
 /* Refuse at start what would be refused later: the writer's limits are above ours. LX_DATA. */
 int lx_plan_limits(const struct lx_plan *p, const struct lx_limits *mine, struct lx_err *e);
 

@@ -15,7 +15,8 @@ enum lx_loss lx_loss_kind(const struct lx_loss_facts *f)
 	if (f->left)
 		return LX_LOSS_LEFT;
 	bool system = f->why->upstream && f->why->code == LX_SYSTEM;
-	return f->host || system || is_status(f, SSH_FAILED) ? LX_LOSS_HOST : LX_LOSS_CRASH;
+	bool cut = f->attached && !f->why->upstream && !f->garbled;
+	return f->host || cut || system || is_status(f, SSH_FAILED) ? LX_LOSS_HOST : LX_LOSS_CRASH;
 }
 
 bool lx_loss_refused(const struct lx_loss_facts *f)
@@ -46,6 +47,10 @@ void lx_loss_text(const struct lx_loss_facts *f, char *out, size_t size)
 		snprintf(out, size, "wrote what is no stream: %s; killed", f->why->msg);
 	else if (f->why->code == LX_VERSION)
 		snprintf(out, size, "has another version of lx: %s (exit %d)", f->why->msg, LX_VERSION);
+	else if (f->attached && !f->why->upstream)
+		snprintf(out, size, "%s", f->left ? "left before it was done" : "is gone: the connection has ended");
+	else if (f->attached)
+		snprintf(out, size, "is lost: %s: %s (exit %d)", f->why->stage, f->why->msg, f->why->code);
 	else if (f->why->upstream && (f->host || !f->begun))
 		snprintf(out, size, "gave up: %s: %s (exit %d)", f->why->stage, f->why->msg, f->why->code);
 	else

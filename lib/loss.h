@@ -8,6 +8,7 @@
 
 struct lx_loss_facts {
 	bool host;     /* a machine behind an lx-batch there */
+	bool attached; /* joined by itself: when its connection ends without an abort mark, that is all we know */
 	bool begun;    /* its begin mark had come */
 	bool left;     /* its input was closed and its end mark came */
 	bool garbled;  /* what it wrote is no stream */

@@ -1,8 +1,6 @@
-#include "pool.h"
+#include "pool-int.h"
 #include "loss.h"
 #include "sig.h"
-#include "slab.h"
-#include "worker.h"
 
 #include <errno.h>
 #include <math.h>
@@ -15,66 +13,12 @@
 #include <unistd.h>
 
 #define ULL(x) ((unsigned long long)(x))
-#define MS 1000000ull
 #define BUSY_MS 10           /* so much of our own work counts as time between two waits */
 #define BEAT_MS 5000         /* never silent for longer, unless asked to beat faster */
 #define GRACE_MS 5000        /* a worker whose input was closed may take so long to end */
 #define LINGER_EXIT_MS 500   /* the same after it closed its output, or was told to end (SIGTERM) */
 #define KILL_GRACE_MS 2000   /* from SIGTERM to SIGKILL for a worker that is to go; an lx-batch there gives its own LINGER_EXIT_MS */
 #define FEED_MAX 4096        /* items taken before workers are looked at again */
-
-/* An item while it is here: in the slab, or on the heap when the slab has no room. */
-struct held {
-	lx_ref ref; /* 0: heap */
-	size_t len;
-	uint8_t raw[];
-};
-
-struct peer {
-	struct lx_worker w;
-	const struct lx_pool_cmd *cmd;
-	int number;
-	bool started;    /* START was acted on and no loss reported since */
-	bool in_segment; /* our begin mark was sent, the end mark not */
-	bool begun;      /* its own begin mark of this run came */
-	uint32_t due;    /* begin marks it owes us: of this run, and of earlier ones that were over before it had started */
-	bool stalled;    /* the scheduler was told */
-	bool watch_out;  /* epoll looks for room */
-	bool ended;      /* its end mark came */
-	bool garbled;    /* what it wrote is no stream */
-	bool was_ready;  /* once */
-	bool killed;     /* the scheduler had it killed */
-	uint64_t kill_at; /* real time: it was told to end, and is killed then; 0: not */
-	bool output_over, process_over; /* meanwhile: which of the two has been seen to end */
-	struct lx_err why; /* what its stream ended with, if with an error */
-	char said[LX_ERR_MAX]; /* the last that was said of its loss; "": nothing, or it has come back */
-	int refused;       /* the code of its refusal, while it refuses; 0: it does not */
-};
-
-enum source { STDIN, SIGNAL, SOCKET, PROCESS };
-
-struct pool {
-	const struct lx_pool_conf *conf;
-	struct lx_stage stage;
-	struct lx_sched *sched;
-	struct lx_slab slab;
-	struct peer *peers;
-	struct lx_plan to_workers; /* what their begin mark says */
-	int epoll;
-	uint64_t now, mark;        /* the scheduler's time; real time up to which it was counted */
-	uint64_t began_ns, ready_ns; /* real time: when we began, when the last worker became ready for the first time */
-	uint64_t beat_ms, beat_at; /* real time of the next beat */
-	uint64_t kill_at;          /* real time: no worker is to be killed before */
-	bool always_readable;      /* stdin is a file: epoll has no say */
-	bool readable, watched;
-	bool starved;              /* the stage has no whole frame at hand */
-	bool run_over, eof, in_run;
-	struct lx_plan declared;   /* the first begin mark of a worker in this run; no run id: none came yet */
-	struct lx_buf bars;        /* [domain, id] ... to be told to workers */
-	uint32_t n_bars;
-	struct lx_err *e;          /* where callbacks without one report */
-	bool failed;
-};
 
 /* ---- time ---- */
 
@@ -88,7 +32,7 @@ static void tick(struct pool *p, bool waited)
 	p->mark = real;
 }
 
-__attribute__((format(printf, 2, 3))) static void say(const struct pool *p, const char *fmt, ...)
+void pool_say(const struct pool *p, const char *fmt, ...)
 {
 	char line[LX_ERR_MAX];
 	va_list ap;
@@ -239,7 +183,7 @@ static int on_hint(void *ctx, const struct lx_hint *h, struct lx_err *e)
 
 /* ---- epoll ---- */
 
-static int watch(struct pool *p, int op, int fd, uint32_t events, enum source what, int number, struct lx_err *e)
+int pool_watch(struct pool *p, int op, int fd, uint32_t events, enum source what, int number, struct lx_err *e)
 {
 	struct epoll_event ev = { .events = events, .data.u64 = (uint64_t)what << 32 | (uint32_t)number };
 	if (epoll_ctl(p->epoll, op, fd, &ev) < 0)
@@ -255,9 +199,9 @@ static int watch_input(struct pool *p, bool want, struct lx_err *e)
 		return 0;
 	if (!want) {
 		p->watched = false;
-		return watch(p, EPOLL_CTL_DEL, lx_stage_fd(&p->stage), 0, STDIN, 0, e);
+		return pool_watch(p, EPOLL_CTL_DEL, lx_stage_fd(&p->stage), 0, STDIN, 0, e);
 	}
-	if (watch(p, EPOLL_CTL_ADD, lx_stage_fd(&p->stage), EPOLLIN, STDIN, 0, &refused) == 0) {
+	if (pool_watch(p, EPOLL_CTL_ADD, lx_stage_fd(&p->stage), EPOLLIN, STDIN, 0, &refused) == 0) {
 		p->watched = true;
 		return 0;
 	}
@@ -277,7 +221,7 @@ static int push(struct pool *p, struct peer *k, struct lx_err *e)
 	bool full = done == 0;
 	if (full != k->watch_out && k->w.fd >= 0 && !k->output_over) {
 		k->watch_out = full;
-		if (watch(p, EPOLL_CTL_MOD, k->w.fd, EPOLLIN | (full ? EPOLLOUT : 0), SOCKET, k->number, e) < 0)
+		if (pool_watch(p, EPOLL_CTL_MOD, k->w.fd, EPOLLIN | (full ? EPOLLOUT : 0), SOCKET, k->number, e) < 0)
 			return -1;
 	}
 	if (full != k->stalled && k->begun) {
@@ -287,7 +231,7 @@ static int push(struct pool *p, struct peer *k, struct lx_err *e)
 	return 0;
 }
 
-static int send_begin(struct pool *p, struct peer *k, struct lx_err *e)
+int pool_send_begin(struct pool *p, struct peer *k, struct lx_err *e)
 {
 	int said = p->stage.conf.packing;
 	p->to_workers.packing = said >= 0 ? (enum lx_packing)said : k->cmd->far ? LX_ZSTD : LX_RAW;
@@ -329,7 +273,7 @@ static int send_bars(struct pool *p, struct lx_err *e)
 		return 0;
 	lx_pack_array(&list, p->n_bars);
 	lx_buf_span(&list, lx_buf_view(&p->bars));
-	for (size_t i = 0; rc == 0 && i < p->conf->n; i++) {
+	for (size_t i = 0; rc == 0 && i < p->n_peers; i++) {
 		struct peer *k = &p->peers[i];
 		if (k->begun && k->in_segment && !k->stalled)
 			rc = lx_writer_hint(&k->w.out, lx_buf_view(&list), e) < 0 ? -1 : push(p, k, e);
@@ -392,10 +336,10 @@ static int start_worker(struct pool *p, int number, struct lx_err *e)
 	if (lx_worker_start(&k->w, k->cmd->argv, k->cmd->env, k->cmd->name, &p->stage.conf.limits, e) < 0)
 		return -1;
 	k->started = true;
-	if (watch(p, EPOLL_CTL_ADD, k->w.fd, EPOLLIN, SOCKET, number, e) < 0 ||
-	    watch(p, EPOLL_CTL_ADD, k->w.child.pidfd, EPOLLIN, PROCESS, number, e) < 0)
+	if (pool_watch(p, EPOLL_CTL_ADD, k->w.fd, EPOLLIN, SOCKET, number, e) < 0 ||
+	    pool_watch(p, EPOLL_CTL_ADD, k->w.child.pidfd, EPOLLIN, PROCESS, number, e) < 0)
 		return -1;
-	return send_begin(p, k, e);
+	return pool_send_begin(p, k, e);
 }
 
 static void tell_to_end(const struct lx_worker *w)
@@ -418,7 +362,7 @@ static void tell_loss(const struct pool *p, struct peer *k, const char *why, uin
 	if (k->cmd->host && strcmp(k->said, why) == 0)
 		return;
 	snprintf(k->said, sizeof(k->said), "%s", why);
-	say(p, "%s %s, %llu item%s unanswered%s", k->cmd->name, why, ULL(items), items == 1 ? "" : "s",
+	pool_say(p, "%s %s, %llu item%s unanswered%s", k->cmd->name, why, ULL(items), items == 1 ? "" : "s",
 	    k->cmd->host ? "; it is tried again" : "");
 }
 
@@ -427,7 +371,7 @@ static int give_up(const struct pool *p, const char *why, struct lx_err *e)
 {
 	const struct peer *first = NULL;
 	bool all = true;
-	for (size_t i = 0; i < p->conf->n; i++) {
+	for (size_t i = 0; i < p->n_peers; i++) {
 		all = all && p->peers[i].refused;
 		if (!first && p->peers[i].said[0])
 			first = &p->peers[i];
@@ -453,12 +397,15 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 		tell_loss(p, k, a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout): killed" : k->begun ? "fell silent: killed" :
 		                "was not ready in time (--start-timeout): killed", lx_sched_view(p->sched, k->number).items);
 		k->killed = true;
-		end_worker(p, k);
+		if (k->attached)
+			shutdown(k->w.fd, SHUT_RDWR); /* its end shows when reading */
+		else
+			end_worker(p, k);
 		return 0;
 	case LX_DO_STOP:
 		return send_end(p, k, e) < 0 ? -1 : lx_worker_close_input(&k->w, e);
 	case LX_DO_RETIRE:
-		say(p, "%s failed too often (%u losses): retired", k->cmd->name, a->deaths);
+		pool_say(p, "%s failed too often (%u losses): retired", k->cmd->name, a->deaths);
 		return 0;
 	case LX_DO_GIVE_UP:
 		return give_up(p, a->why, e);
@@ -472,7 +419,7 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 /* Between runs nobody owes a sign of life. */
 static void excuse_silence(struct pool *p)
 {
-	for (size_t i = 0; !p->in_run && i < p->conf->n; i++)
+	for (size_t i = 0; !p->in_run && i < p->n_peers; i++)
 		if (p->peers[i].begun && !p->peers[i].in_segment)
 			lx_sched_heard(p->sched, (int)i, p->now);
 }
@@ -494,7 +441,8 @@ static int act(struct pool *p, struct lx_err *e)
 
 static struct lx_loss_facts facts_of(const struct peer *k, int status)
 {
-	return (struct lx_loss_facts){ .host = k->cmd->host, .begun = k->begun, .left = k->w.shut && k->ended, .garbled = k->garbled,
+	return (struct lx_loss_facts){ .host = k->cmd->host, .begun = k->begun, .attached = k->attached, .left = k->leaving || (k->w.shut && k->ended),
+		.garbled = k->garbled,
 		.killed = k->killed, .status = status, .why = &k->why };
 }
 
@@ -509,7 +457,7 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	bool closed = k->w.shut;
 	struct lx_loss_facts f = facts_of(k, status);
 	k->refused = lx_loss_refused(&f) ? k->why.code : 0;
-	if (!closed && k->refused && !k->cmd->host) {
+	if (!closed && k->refused && !k->cmd->host && !k->attached) {
 		*e = k->why;
 		lx_worker_release(&k->w, NULL);
 		return -1;
@@ -519,7 +467,10 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	k->due = 0;
 	if (!closed && !k->killed && !p->stage.conf.check) { /* a check ends the worker too */
 		char text[LX_ERR_MAX];
-		lx_loss_text(&f, text, sizeof(text));
+		if (k->stranger)
+			snprintf(text, sizeof(text), "%s", k->why.msg);
+		else
+			lx_loss_text(&f, text, sizeof(text));
 		tell_loss(p, k, text, items);
 	}
 	/* Who is to blame is known now, and has to be told before anybody suffers for it. */
@@ -533,10 +484,10 @@ static int output_ended(struct pool *p, struct peer *k, struct lx_err *e)
 	char byte;
 	if (k->kill_at && !k->process_over) {
 		k->output_over = true;
-		return watch(p, EPOLL_CTL_DEL, k->w.fd, 0, SOCKET, k->number, e);
+		return pool_watch(p, EPOLL_CTL_DEL, k->w.fd, 0, SOCKET, k->number, e);
 	}
 	k->garbled = k->why.code == LX_DATA && !k->why.upstream && recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
-	if (!k->garbled)
+	if (!k->garbled && k->w.child.pid)
 		lx_io_wait(k->w.child.pidfd, LINGER_EXIT_MS, &ignored);
 	return lose(p, k, e);
 }
@@ -599,23 +550,36 @@ static int on_frame(struct pool *p, struct peer *k, struct lx_err *e)
 	return got < 0 ? 1 : 0;
 }
 
+/* What it says in its begin mark cannot be: the end of the call, or of one that has just joined. 1: it is to be lost. */
+static int strange(struct peer *k, int code, const char *what, struct lx_err *e)
+{
+	if (!k->attached)
+		return lx_err_set(e, code, "%s %s", k->cmd->name, what);
+	k->stranger = true;
+	k->why = (struct lx_err)LX_ERR_INIT;
+	lx_err_set(&k->why, code, "%s: refused", what);
+	return 1;
+}
+
 /* Its begin mark: the same tree as ours, the input's operations and its own behind them. */
 static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 {
 	const struct lx_plan *its = lx_reader_plan(k->w.in), *ours = &p->to_workers;
 	struct lx_err why = LX_ERR_INIT;
 	if (!k->due)
-		return lx_err_set(e, LX_WORKER, "%s began a stream twice", k->cmd->name);
+		return strange(k, LX_WORKER, "began a stream twice", e);
 	if (--k->due)
 		return 0;
 	k->ended = false;
 	if (strcmp(its->run, ours->run) != 0 || its->n_ops < ours->n_ops)
-		return lx_err_set(e, LX_WORKER, "%s began a stream that is not this run's", k->cmd->name);
+		return strange(k, LX_WORKER, "began a stream that is not this run's", e);
 	if (lx_plan_agree(ours, its, &why) < 0)
-		return lx_err_set(e, LX_WORKER, "%s is no worker: it changes the domains (one that opens or gathers a domain stands outside lx-batch)", k->cmd->name);
+		return strange(k, LX_WORKER, "is no worker: it changes the domains (one that opens or gathers a domain stands outside lx-batch)", e);
+	if (k->attached && p->declared.run[0] && lx_plan_same_writes(&p->declared, its, ours->n_ops, &why) < 0)
+		return strange(k, LX_USAGE, why.msg, e);
 	k->begun = true;
 	if (k->said[0] && k->cmd->host)
-		say(p, "%s is back", k->cmd->name);
+		pool_say(p, "%s is back", k->cmd->name);
 	k->said[0] = '\0';
 	if (!k->was_ready)
 		p->ready_ns = lx_io_now_ns();
@@ -646,12 +610,15 @@ static int pump(struct pool *p, struct peer *k, struct lx_err *e)
 			break;
 		case LX_EV_BEGIN:
 			rc = on_begin(p, k, e);
+			lost = rc > 0;
 			break;
 		case LX_EV_FRAME:
 			rc = on_frame(p, k, e);
 			lost = rc > 0;
 			break;
 		case LX_EV_HINT:
+			if (lx_reader_hint(k->w.in)->leave)
+				pool_on_leave(p, k);
 			break;
 		case LX_EV_END:
 			k->ended = true;
@@ -704,7 +671,7 @@ static int process_ended(struct pool *p, struct peer *k, struct lx_err *e)
 		return 0;
 	if (k->kill_at && !k->output_over && !k->process_over) { /* it was the shell of a chain, and they are still at it */
 		k->process_over = true;
-		return watch(p, EPOLL_CTL_DEL, k->w.child.pidfd, 0, PROCESS, k->number, e);
+		return pool_watch(p, EPOLL_CTL_DEL, k->w.child.pidfd, 0, PROCESS, k->number, e);
 	}
 	return lose(p, k, e);
 }
@@ -716,7 +683,7 @@ static int kill_late(struct pool *p, struct lx_err *e)
 	if (now < p->kill_at)
 		return 0;
 	p->kill_at = UINT64_MAX;
-	for (size_t i = 0; i < p->conf->n; i++) {
+	for (size_t i = 0; i < p->n_peers; i++) {
 		struct peer *k = &p->peers[i];
 		if (!k->kill_at)
 			continue;
@@ -750,6 +717,10 @@ static int on_event(struct pool *p, const struct epoll_event *ev, struct lx_err 
 		return ev->events & ~(uint32_t)EPOLLOUT ? pump(p, k, e) : 0;
 	case PROCESS:
 		return process_ended(p, k, e);
+	case LISTENER:
+		return pool_on_listener(p, e);
+	case GUEST:
+		return pool_on_guest(p, (int)(uint32_t)ev->data.u64, e);
 	}
 	return 0;
 }
@@ -774,7 +745,7 @@ static int poll_events(struct pool *p, struct epoll_event *ev, int n_ev, bool mo
 static int wait_events(struct pool *p, bool input, struct lx_err *e)
 {
 	struct epoll_event ev[64];
-	if (watch_input(p, input, e) < 0)
+	if (watch_input(p, input, e) < 0 || pool_guests(p, e) < 0)
 		return -1;
 	bool ready = input && p->always_readable;
 	int n = poll_events(p, ev, 64, ready || (input && !p->starved), e);
@@ -834,11 +805,12 @@ static int begin_sched(struct pool *p, const struct lx_plan *plan, int domain, s
 	int d = domain;
 	for (uint32_t n = conf.levels; n > 1; n--, d = plan->domains[d].parent)
 		conf.tolerance[n] = plan->domains[d].tolerance;
+	p->run_open = true;
 	if (!p->sched)
 		return new_sched(p, &conf, e);
 	lx_sched_run(p->sched, conf.levels, conf.tolerance);
-	for (size_t i = 0; i < p->conf->n; i++)
-		if (p->peers[i].started && send_begin(p, &p->peers[i], e) < 0)
+	for (size_t i = 0; i < p->n_peers; i++)
+		if (p->peers[i].started && pool_send_begin(p, &p->peers[i], e) < 0)
 			return -1;
 	return 0;
 }
@@ -852,6 +824,15 @@ static int wait_for_one(struct pool *p, struct lx_err *e)
 			rc = wait_events(p, false, e);
 	}
 	return rc;
+}
+
+/* What we can work on at once: workers of our own, or those that have joined by now. */
+static uint64_t slots(const struct pool *p)
+{
+	uint64_t n = 0;
+	for (size_t i = p->conf->n; i < p->n_peers; i++)
+		n += p->peers[i].begun ? lx_sched_view(p->sched, (int)i).slots : 0;
+	return p->conf->n + n;
 }
 
 static int on_plan(void *ctx, struct lx_stage *s, struct lx_plan *plan, struct lx_err *e)
@@ -872,7 +853,7 @@ static int on_plan(void *ctx, struct lx_stage *s, struct lx_plan *plan, struct l
 	make_plan(&p->to_workers, plan, s->domain, &s->conf.limits);
 	if (begin_sched(p, plan, s->domain, e) < 0 || wait_for_one(p, e) < 0 || adopt(p, plan, e) < 0)
 		return -1;
-	plan->slots = p->conf->n;
+	plan->slots = slots(p);
 	p->beat_ms = plan->ask.beats_ms && plan->ask.beats_ms < BEAT_MS ? plan->ask.beats_ms : BEAT_MS;
 	plan->beats_ms = p->beat_ms;
 	p->beat_at = lx_io_now_ns() + p->beat_ms * MS;
@@ -905,7 +886,7 @@ static void stats_text(const struct pool *p, struct lx_buf *b)
 	              ULL(s->doom.parents), ULL(s->doom.received), ULL(s->doom.failed), ULL(s->doom.dropped), ULL(s->doom.never_sent),
 	              ULL(s->doom.discarded), ULL(s->doom.left));
 	lx_buf_printf(b, ",\"ready_ms\":%llu,\"workers\":[", ULL((p->ready_ns - p->began_ns) / MS));
-	for (size_t i = 0; i < p->conf->n; i++) {
+	for (size_t i = 0; i < p->n_peers; i++) {
 		struct lx_worker_view v = lx_sched_view(p->sched, (int)i);
 		lx_buf_str(b, i ? ",{\"name\":" : "{\"name\":");
 		quote(b, p->peers[i].cmd->name);
@@ -920,8 +901,8 @@ static void stats_text(const struct pool *p, struct lx_buf *b)
 static int end_run(struct pool *p, struct lx_err *e)
 {
 	struct lx_buf more = { 0 };
-	p->run_over = p->in_run = false;
-	for (size_t i = 0; i < p->conf->n; i++)
+	p->run_over = p->in_run = p->run_open = false;
+	for (size_t i = 0; i < p->n_peers; i++)
 		if (p->peers[i].started && send_end(p, &p->peers[i], e) < 0)
 			return -1;
 	if (lx_stage_end_run(&p->stage, e) < 0)
@@ -981,12 +962,12 @@ static int shut_down(struct pool *p, struct lx_err *e)
 {
 	uint64_t until = lx_io_now_ns() + GRACE_MS * MS;
 	size_t left = 0;
-	for (size_t i = 0; i < p->conf->n; i++)
+	for (size_t i = 0; i < p->n_peers; i++)
 		if (p->peers[i].started && lx_worker_close_input(&p->peers[i].w, e) < 0)
 			return -1;
 	do {
 		left = 0;
-		for (size_t i = 0; i < p->conf->n; i++)
+		for (size_t i = 0; i < p->n_peers; i++)
 			left += p->peers[i].started && p->peers[i].begun;
 		if (left && wait_events(p, false, e) < 0)
 			return -1;
@@ -1041,14 +1022,16 @@ static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err 
 	p->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (p->epoll < 0)
 		return lx_err_sys(e, "epoll");
-	p->peers = calloc(p->conf->n, sizeof(*p->peers));
+	p->peers = calloc(p->conf->n + (p->conf->listen ? ATTACHED_MAX : 0), sizeof(*p->peers));
 	if (!p->peers)
 		return lx_err_sys(e, "workers");
-	for (size_t i = 0; i < p->conf->n; i++)
-		p->peers[i] = (struct peer){ .w = LX_WORKER_NONE, .cmd = &p->conf->cmds[i], .number = (int)i };
+	for (; p->n_peers < p->conf->n; p->n_peers++)
+		p->peers[p->n_peers] = (struct peer){ .w = LX_WORKER_NONE, .cmd = &p->conf->cmds[p->n_peers], .number = (int)p->n_peers };
 	if (lx_slab_init(&p->slab, p->conf->mem, e) < 0)
 		return -1;
-	return watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e);
+	if (p->conf->listen && pool_listen(p, e) < 0)
+		return -1;
+	return pool_watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e);
 }
 
 /* Tell those that are left to end, so that they remove what they and their commands made. */
@@ -1056,9 +1039,9 @@ static void dismiss(struct pool *p)
 {
 	struct lx_err ignored = LX_ERR_INIT;
 	uint64_t until = lx_io_now_ns() + LINGER_EXIT_MS * MS;
-	for (size_t i = 0; p->peers && i < p->conf->n; i++)
+	for (size_t i = 0; p->peers && i < p->n_peers; i++)
 		tell_to_end(&p->peers[i].w);
-	for (size_t i = 0; p->peers && i < p->conf->n; i++) {
+	for (size_t i = 0; p->peers && i < p->n_peers; i++) {
 		uint64_t now = lx_io_now_ns();
 		if (p->peers[i].w.child.pid)
 			lx_io_wait(p->peers[i].w.child.pidfd, now < until ? (int)((until - now) / MS) : 0, &ignored);
@@ -1067,10 +1050,11 @@ static void dismiss(struct pool *p)
 
 static void tear_down(struct pool *p)
 {
+	pool_unlisten(p); /* first: nobody is to join any more */
 	dismiss(p);
-	for (size_t i = 0; p->peers && i < p->conf->n; i++)
+	for (size_t i = 0; p->peers && i < p->n_peers; i++)
 		lx_child_kill(&p->peers[i].w.child, SIGKILL); /* all at once, then reap */
-	for (size_t i = 0; p->peers && i < p->conf->n; i++)
+	for (size_t i = 0; p->peers && i < p->n_peers; i++)
 		lx_worker_release(&p->peers[i].w, NULL);
 	free(p->peers);
 	lx_sched_free(p->sched);
@@ -1085,7 +1069,7 @@ static void tear_down(struct pool *p)
 
 int lx_pool_run(const struct lx_pool_conf *c, const struct lx_stage_conf *sc, struct lx_err *e)
 {
-	struct pool p = { .conf = c, .epoll = -1, .e = e, .kill_at = UINT64_MAX };
+	struct pool p = { .conf = c, .epoll = -1, .e = e, .kill_at = UINT64_MAX, .listen = LX_LISTEN_NONE };
 	lx_plan_init(&p.to_workers);
 	lx_plan_init(&p.declared);
 	int rc = set_up(&p, sc, e);

@@ -29,7 +29,8 @@ struct lx_pool_cmd {
 struct lx_pool_conf {
 	struct lx_sched_conf sched; /* levels and tolerance are set here */
 	const struct lx_pool_cmd *cmds;
-	size_t n;                /* workers: one for each */
+	size_t n;                /* workers: one for each; 0 only with `listen` */
+	const char *listen;      /* unix:PATH on which workers may join (listen.h), with sched.elastic; NULL: none */
 	const char *cost_field;  /* with sched.max_cost; NULL: every item costs 0 */
 	const char *bucket_field; /* a number or a string or bytes (by length); NULL: one bucket */
 	bool frames;             /* with sched.order fixed: a batch is an input frame */

@@ -428,6 +428,7 @@ static enum lx_event on_hint(struct lx_reader *r, struct lx_span map, struct lx_
 		r->hint.wide = lx_val_from(lx_map_get(map, "wide", 4), &v) == 0 && v.type == LX_BOOL && v.b;
 		return read_hint_counts(r, counts, e) < 0 ? LX_EV_ERROR : LX_EV_MORE;
 	}
+	r->hint.leave = lx_val_from(lx_map_get(map, "leave", 5), &v) == 0 && v.type == LX_BOOL && v.b;
 	if (bars.p && read_bars(r, bars, e) < 0)
 		return LX_EV_ERROR;
 	return r->skip_segment ? LX_EV_MORE : LX_EV_HINT;

@@ -144,6 +144,8 @@ struct lx_sched {
 	struct lx_sched_stats stats;
 	uint64_t now, held;
 	bool ended, dead, dead_told;
+	bool was_ready;    /* some worker, once */
+	uint64_t alone_ns; /* elastic: since when there is no worker that is wanted; LX_SCHED_NEVER */
 	char why[160];
 
 	struct pool items, nodes, batches;

@@ -318,7 +318,8 @@ int lx_sched_worker(struct lx_sched *s, bool attached, uint64_t now_ns, struct l
 		return sched_oom(e);
 	w->attached = attached;
 	w->leaving = w->far = false;
-	w->state = attached ? LX_W_GONE : LX_W_DOWN;
+	w->state = attached ? LX_W_STARTING : LX_W_DOWN;
+	w->beats_ns = 0;
 	w->slots = 1;
 	w->per_slot = 2;
 	w->strikes = w->flaps = w->failed_starts = w->losses = 0;
@@ -332,8 +333,9 @@ void lx_sched_ready(struct lx_sched *s, int number, uint32_t slots, uint64_t bea
 {
 	struct worker *w = s->workers[number];
 	s->now = now_ns;
-	if (w->state != LX_W_STARTING && !(w->attached && w->state == LX_W_GONE))
+	if (w->state != LX_W_STARTING)
 		return;
+	s->was_ready = true;
 	w->hopeless = false;
 	w->state = LX_W_READY;
 	count_usable(s, w);

@@ -178,6 +178,7 @@ struct lx_sched *lx_sched_new(const struct lx_sched_conf *c, struct lx_err *e)
 	s->items.size = sizeof(struct item);
 	s->nodes.size = sizeof(struct node);
 	s->batches.size = sizeof(struct batch);
+	s->alone_ns = LX_SCHED_NEVER;
 	s->rng = c->seed * 2654435761u + 88172645463325252u;
 	if (sched_tree_init(s) < 0) {
 		lx_sched_free(s);
@@ -556,8 +557,26 @@ static enum lx_do dispatch(struct lx_sched *s, struct lx_action *a)
 	return b ? hand_batch(s, w, b, a) : LX_DO_NOTHING;
 }
 
+static uint64_t alone_until(const struct lx_sched *s)
+{
+	return s->conf.join_ns && s->alone_ns < LX_SCHED_NEVER - s->conf.join_ns ? s->alone_ns + s->conf.join_ns : LX_SCHED_NEVER;
+}
+
+/* Workers may join: how long has there been none, with something to do for it? */
+static void wait_for_one(struct lx_sched *s)
+{
+	if (s->usable || !(s->held || (!s->was_ready && !s->ended)))
+		s->alone_ns = LX_SCHED_NEVER;
+	else if (s->alone_ns == LX_SCHED_NEVER)
+		s->alone_ns = s->now;
+	if (s->now >= alone_until(s))
+		sched_give_up(s, "no worker has joined for %llu s", (unsigned long long)(s->conf.join_ns / 1000000000));
+}
+
 static void look_for_hope(struct lx_sched *s)
 {
+	if (s->conf.elastic)
+		wait_for_one(s);
 	if (!s->usable && s->n_workers && !s->conf.elastic && !(s->ended && !s->held))
 		sched_give_up(s, "no worker is left");
 }
@@ -592,6 +611,8 @@ uint64_t lx_sched_deadline(const struct lx_sched *s)
 {
 	uint64_t t = s->heap_n ? s->heap[0]->timer_ns : LX_SCHED_NEVER;
 	uint64_t part = s->free.head ? sched_part_ns(s, s->free.head) : LX_SCHED_NEVER;
+	uint64_t alone = alone_until(s);
+	t = alone < t ? alone : t;
 	return s->dead_told ? LX_SCHED_NEVER : part < t ? part : t;
 }
 

@@ -29,13 +29,13 @@
  *   down       its back-off has passed                  starting: LX_DO_START
  *   starting   lx_sched_ready                           ready
  *   starting   start_timeout_ns passed                  killed: LX_DO_KILL (CRASH, of a far one HOST)
- *   starting   lx_sched_lost                            down, or retired: LX_DO_RETIRE
+ *   starting   lx_sched_lost                            down, or retired: LX_DO_RETIRE; an attached worker: gone
  *   ready      a batch for it                           ready
  *   ready      timeout_ns passed for a batch it runs    killed: LX_DO_KILL (the loop kills its process group)
  *   ready      it beats and was silent for 4 beats      killed: LX_DO_KILL
  *   ready      lx_sched_leave                           leaving: LX_DO_STOP when it has answered what it has
  *   ready, leaving, killed  lx_sched_lost               down, or retired; an attached worker: gone
- *   gone       lx_sched_ready (attached workers)        ready
+ *   -, gone    lx_sched_worker(attached): it joins      starting; its number may be that of one that is gone
  *   Answers count until lx_sched_lost, from a killed worker too; the loop drains its pipe first.
  *   After that they are LX_ANS_LATE.
  *
@@ -89,7 +89,8 @@
  *   LX_DO_GIVE_UP: every worker is retired, gone or hopeless while something is held or input goes
  *   on; or max_charges losses in a row had items charged, with no answer
  *   from anybody (a loss that fails a whole batch is one); or on_crash is abort.
- *   Where workers may still be attached (conf.elastic) having none is no reason to give up.
+ *   Where workers may join (conf.elastic) having none is a reason to give up only after join_ns without any, while
+ *   something is held or as long as none has ever been ready. A worker that is starting counts as one.
  *
  * Accounting, over all doomed parents, at any time (struct lx_sched_stats, `doom`):
  *     failed + dropped + never_sent + discarded + left = received - (sent and not answered yet)
@@ -135,6 +136,7 @@ struct lx_sched_conf {
 	uint32_t max_starts;       /* 3 */
 	uint32_t max_charges;      /* losses: 16; 0: no limit */
 	bool elastic;              /* workers may join later */
+	uint64_t join_ns;          /* elastic: the longest without a worker; 0: for ever */
 	uint64_t seed;             /* of the jitter */
 };
 #define LX_SCHED_CONF_DEFAULT \
@@ -185,7 +187,7 @@ enum lx_loss {
 	LX_LOSS_LEFT,    /* it went in good order: no strike, what it had is handed back */
 };
 
-/* A new worker. attached: the loop brings it (lx_sched_ready follows), the machine never starts it. Returns its
+/* A new worker. attached: it has joined and is starting; the machine never starts it again. Returns its
  * number (0, 1, ...; numbers of attached workers that are gone are used again) or -1 (LX_SYSTEM). */
 int lx_sched_worker(struct lx_sched *s, bool attached, uint64_t now_ns, struct lx_err *e);
 /* It is reached over a network: that it is not ready in time, or gives no sign of life, is HOST. */

@@ -42,6 +42,7 @@ struct lx_hint {
 	bool frame;              /* counts below announce the next frame */
 	struct lx_counts counts;
 	bool wide;               /* some cause in it has an anchor other than its origin */
+	bool leave;              /* a worker wants to go: nothing more for it, please */
 	struct lx_span bars;     /* array of [domain, id]; p == NULL: none */
 };
 
@@ -159,6 +160,8 @@ int lx_writer_flush(struct lx_writer *w, struct lx_err *e);
 int lx_writer_forward(struct lx_writer *w, struct lx_reader *r, struct lx_err *e);
 /* A beat (bars.p == NULL) or barriers for a worker. */
 int lx_writer_hint(struct lx_writer *w, struct lx_span bars, struct lx_err *e);
+/* "Nothing more for me, please": what a worker says that wants to go. Appended to b. */
+void lx_hint_leave(struct lx_buf *b);
 /* Close the frame and write the end mark with the counts. parts: number of parts, 0 when not in parts. */
 int lx_writer_end(struct lx_writer *w, uint64_t parts, struct lx_err *e);
 /* Close the frame and write an abort mark. `stage`: where it began. */

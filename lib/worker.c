@@ -15,6 +15,17 @@ static int nonblocking(int fd, struct lx_err *e)
 	return 0;
 }
 
+static int open_streams(struct lx_worker *w, int rc, const char *name, const struct lx_limits *l, struct lx_err *e)
+{
+	if (rc == 0)
+		rc = lx_writer_init(&w->out, -1, l, e);
+	if (rc == 0 && !(w->in = lx_reader_new(w->fd, name, l, e)))
+		rc = -1;
+	if (rc < 0)
+		lx_worker_release(w, NULL);
+	return rc;
+}
+
 int lx_worker_start(struct lx_worker *w, char *const *argv, char *const *env, const char *name,
                     const struct lx_limits *l, struct lx_err *e)
 {
@@ -28,13 +39,14 @@ int lx_worker_start(struct lx_worker *w, char *const *argv, char *const *env, co
 		rc = lx_spawn(&s, &w->child, e);
 	close(pair[1]);
 	w->fd = pair[0];
-	if (rc == 0)
-		rc = lx_writer_init(&w->out, -1, l, e);
-	if (rc == 0 && !(w->in = lx_reader_new(w->fd, name, l, e)))
-		rc = -1;
-	if (rc < 0)
-		lx_worker_release(w, NULL);
-	return rc;
+	return open_streams(w, rc, name, l, e);
+}
+
+int lx_worker_adopt(struct lx_worker *w, int fd, const char *name, const struct lx_limits *l, struct lx_err *e)
+{
+	*w = (struct lx_worker)LX_WORKER_NONE;
+	w->fd = fd;
+	return open_streams(w, 0, name, l, e);
 }
 
 static bool peer_is_gone(int error)

@@ -26,6 +26,8 @@ struct lx_worker {
  * -1: LX_USAGE (cannot be started), LX_SYSTEM. */
 int lx_worker_start(struct lx_worker *w, char *const *argv, char *const *env, const char *name,
                     const struct lx_limits *l, struct lx_err *e);
+/* One that has connected by itself: no process of ours. Takes the descriptor, which does not block, also when it fails. */
+int lx_worker_adopt(struct lx_worker *w, int fd, const char *name, const struct lx_limits *l, struct lx_err *e);
 /* Send what the socket takes now. 1: all is gone; 0: some waits (watch for writing); -1: LX_SYSTEM. */
 int lx_worker_push(struct lx_worker *w, struct lx_err *e);
 /* Bytes encoded and not sent. */

@@ -368,6 +368,19 @@ int lx_writer_hint(struct lx_writer *w, struct lx_span bars, struct lx_err *e)
 	return send_mark(w, LX_MARK_HINT, &map, e);
 }
 
+void lx_hint_leave(struct lx_buf *b)
+{
+	struct lx_buf map = { 0 };
+	lx_pack_map(&map, 1);
+	lx_pack_cstr(&map, "leave");
+	lx_pack_bool(&map, true);
+	if (map.failed)
+		b->failed = true;
+	else
+		lx_mark_encode(b, LX_MARK_HINT, lx_buf_view(&map));
+	lx_buf_free(&map);
+}
+
 int lx_writer_end(struct lx_writer *w, uint64_t parts, struct lx_err *e)
 {
 	struct lx_buf map = { 0 };

@@ -63,6 +63,13 @@ one loss is one @ sched-pool.c @ 	s->charged_now = false; @ 	;
 charges in a row @ sched.c @ s->charge_row = 0; @ ;
 queue is bounded @ sched.c @ >= s->conf.max_ready || @ > s->conf.max_ready ||
 parents are forgotten @ sched-tree.c @ while (s->idle_n > s->conf.max_parents) { @ while (s->idle_n > s->conf.max_parents + 9) {
+joining has its time @ sched-pool.c @ return s->conf.start_timeout_ns ? later @ return s->conf.start_timeout_ns && !w->attached ? later
+one that joined and is gone @ sched-pool.c @ w->attached || w->leaving) { @ w->leaving) {
+numbers are used again @ sched-pool.c @ s->workers[i]->state == LX_W_GONE && s->workers[i]->attached @ s->workers[i]->attached
+none joins: gives up @ sched.c @ if (s->now >= alone_until(s)) @ if (false)
+none joins: not before its time @ sched.c @ s->alone_ns + s->conf.join_ns : LX_SCHED_NEVER; @ s->alone_ns + s->conf.join_ns / 2 : LX_SCHED_NEVER;
+none joins: a new one counts anew @ sched.c @ if (s->usable || !(s->held @ if (!(s->held
+none joins: nothing to do is no wait @ sched.c @ (!s->was_ready && !s->ended) @ true
 accounts: left before @ sched-tree.c @ s->stats.doom.left += n->t.left; @ ;
 accounts: sent once @ sched-tree.c @ if (it->sent_before) @ if (false)
 END

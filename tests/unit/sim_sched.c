@@ -106,6 +106,8 @@ static struct {
 	struct event heap[MAX_EVENTS];
 	int n_heap;
 	uint64_t seq, key;
+	bool was_ready; /* some worker, once */
+	uint64_t alone; /* since when none has been there though one was wanted; NEVER */
 	bool strict, plain, ended, gave_up, forgot; /* plain: one bucket, no bytes, no cost */
 	uint64_t queue_since;
 	int queued;
@@ -323,7 +325,8 @@ static void make_conf(void)
 	c->max_strikes = chance(20) ? 2 + rnd(4) : 1000;
 	c->max_charges = chance(20) ? 2 + rnd(3) : 0;
 	c->seed = m.seed;
-	c->elastic = chance(15);
+	c->elastic = chance(20);
+	c->join_ns = chance(60) ? (2 + rnd(60)) * MS : 0;
 }
 
 static void add_worker(bool attached)
@@ -335,13 +338,23 @@ static void add_worker(bool attached)
 		m.n_w++;
 	int life = m.w[n].life;
 	m.w[n] = (struct wk){ .life = life + 1, .attached = attached, .first_start = true, .dead_at = NEVER };
-	if (attached)
+	if (!attached)
+		return;
+	TELL("worker %d joins", n);
+	m.w[n].starting = true;
+	m.w[n].start_at = m.now;
+	if (chance(50))
+		push((struct event){ .t = m.now + rnd(150 * MS), .what = LEAVE, .worker = n });
+	if (chance(m.chaos) && (!m.conf.start_timeout_ns || chance(70))) /* gone before it is ready, else perhaps silent */
+		push((struct event){ .t = m.now + rnd(20 * MS), .what = DEATH, .worker = n, .life = m.w[n].life, .phys = m.now, .loss = chance(50) ? LX_LOSS_HOST : LX_LOSS_CRASH });
+	else if (!m.conf.start_timeout_ns || !chance(m.chaos))
 		push((struct event){ .t = m.now + rnd(20 * MS), .what = READY, .worker = n, .life = m.w[n].life });
 }
 
 static void make(uint64_t seed)
 {
 	memset(&m, 0, sizeof m);
+	m.alone = NEVER;
 	m.seed = seed;
 	m.rng = seed * 0x9e3779b97f4a7c15ull + 0x1234567;
 	rnd(2);
@@ -365,13 +378,15 @@ static void make(uint64_t seed)
 	RULE(m.s, "%s", e.msg);
 	TELL("order %d, %u items, linger %" PRIu64 ", depth %u, ready %" PRIu64 ", %" PRIu64 " bytes, crash %d, retries %u, timeout %" PRIu64, m.conf.order,
 	     m.conf.max_items, m.conf.linger_ns, m.conf.depth, m.conf.max_ready, m.conf.max_ready_bytes, m.conf.on_crash, m.conf.retries, m.conf.timeout_ns);
-	uint64_t workers = 1 + rnd(5);
+	uint64_t workers = m.conf.elastic && chance(50) ? rnd(3) : 1 + rnd(5);
 	for (uint64_t i = 0; i < workers; i++)
 		add_worker(false);
 	if (m.conf.elastic)
-		for (uint64_t i = rnd(4); i > 0; i--)
+		for (uint64_t i = rnd(9); i > 0; i--)
 			push((struct event){ .t = rnd(200 * MS), .what = JOIN });
-	if (chance(m.chaos / 2))
+	if (!workers)
+		return;
+	if (chance(m.chaos))
 		push((struct event){ .t = rnd(200 * MS), .what = LEAVE, .worker = rnd(workers) });
 	for (int i = chance(20) ? 3 : 0; i > 0; i--)
 		push((struct event){ .t = rnd(100 * MS), .what = STALL, .worker = rnd(workers) });
@@ -688,7 +703,7 @@ static void become_ready(int w)
 {
 	struct wk *k = &m.w[w];
 	k->starting = false;
-	k->up = true;
+	k->up = m.was_ready = true;
 	k->stalled = k->kill_asked = k->stop_asked = false;
 	k->dead_at = NEVER;
 	k->nq = 0;
@@ -903,7 +918,7 @@ static void on_event(const struct event *ev)
 	bool same = ev->life == k->life;
 	switch (ev->what) {
 	case READY:
-		if (same && (k->attached || k->starting) && !k->up && !k->kill_asked && !k->stop_asked) {
+		if (same && k->starting && !k->up && !k->kill_asked && !k->stop_asked) {
 			TELL("worker %d ready", ev->worker);
 			become_ready(ev->worker);
 		}
@@ -1170,6 +1185,7 @@ static void on_charge(const struct lx_action *a)
 static void on_start(const struct lx_action *a)
 {
 	struct wk *k = &m.w[a->worker];
+	RULE(!k->leaving, "worker %d is started, but it was to leave", a->worker);
 	RULE(!k->up && !k->starting && !k->attached, "worker %d started twice", a->worker);
 	if (!k->first_start) {
 		uint64_t least = 0, most = 0;
@@ -1234,7 +1250,9 @@ static void on_give_up(const struct lx_action *a)
 		any |= !v.hopeless && !m.w[i].leaving && v.state != LX_W_RETIRED && v.state != LX_W_GONE;
 	}
 	bool row = m.conf.max_charges && m.charge_row >= (int)m.conf.max_charges;
-	if (strstr(a->why, "no worker"))
+	if (strstr(a->why, "joined"))
+		RULE(!any && m.conf.elastic && m.conf.join_ns && m.now >= m.alone + m.conf.join_ns, "gave up waiting for a worker too early");
+	else if (strstr(a->why, "no worker"))
 		RULE(!any && !m.conf.elastic, "gave up with workers left");
 	else if (strstr(a->why, "in a row"))
 		RULE(row, "gave up after %d losses with charges", m.charge_row);
@@ -1296,6 +1314,18 @@ static void check_workers(void)
 			RULE(v.state == LX_W_RETIRED || v.state == LX_W_GONE, "worker %d failed to start %d times and is not retired", w, k->failed_starts);
 		k->just_lost = false;
 	}
+}
+
+/* Whether a worker is there, is wanted, and how long there has been none. */
+static void check_alone(void)
+{
+	bool any = live_others(-1) > 0, wanted = lx_sched_held(m.s) || (!m.was_ready && !m.ended);
+	if (any || !wanted)
+		m.alone = NEVER;
+	else if (m.alone == NEVER)
+		m.alone = m.now;
+	if (m.conf.elastic && m.conf.join_ns && m.alone != NEVER)
+		RULE(m.gave_up || m.now < m.alone + m.conf.join_ns, "no worker since %" PRIu64 " and it does not give up", m.alone);
 }
 
 static bool may_go(const struct thing *x, int w)
@@ -1400,6 +1430,7 @@ static void check_all(void)
 	check_told();
 	check_items();
 	check_workers();
+	check_alone();
 	if (!m.gave_up)
 		check_idle();
 	if (m.strict)
@@ -1456,7 +1487,7 @@ static void run(void)
 			break;
 		RULE(++steps < 20000, "no end: %" PRIu64 " held", lx_sched_held(m.s));
 		if (!step()) {
-			RULE(m.conf.elastic, "stuck with %" PRIu64 " held", lx_sched_held(m.s));
+			RULE(m.conf.elastic && !m.conf.join_ns, "stuck with %" PRIu64 " held", lx_sched_held(m.s));
 			return; /* its last worker has gone and no other will join */
 		}
 	}
