@@ -167,7 +167,7 @@ static void status_text(int status, char *out, size_t size)
 
 static bool is_refusal(int status)
 {
-	return !r.begun && status >= 0 && WIFEXITED(status) && (WEXITSTATUS(status) == LX_USAGE || WEXITSTATUS(status) == LX_VERSION);
+	return status >= 0 && WIFEXITED(status) && (WEXITSTATUS(status) == LX_USAGE || WEXITSTATUS(status) == LX_VERSION);
 }
 
 /* The worker's output has ended. */
@@ -185,12 +185,16 @@ static enum how worker_ended(const struct lx_err *garbled, struct lx_err *e)
 		r.back.over = true;
 		return DONE;
 	}
+	if (r.far_over && !r.ended && is_refusal(status)) {
+		lx_err_set(e, WEXITSTATUS(status), "the lx-batch refuses the worker, and says why");
+		return FAILED;
+	}
 	if (r.far_over && !r.ended)
 		return CUT;
 	status_text(status, text, sizeof(text));
 	if (garbled)
 		snprintf(text, sizeof(text), "its worker wrote what is no stream: %.900s", garbled->msg);
-	int code = is_refusal(status) ? WEXITSTATUS(status) : LX_WORKER;
+	int code = !r.begun && is_refusal(status) ? WEXITSTATUS(status) : LX_WORKER;
 	r.back.over = true;
 	if (abort_back(code, text, e) < 0)
 		return FAILED;

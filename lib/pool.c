@@ -551,14 +551,14 @@ static int on_frame(struct pool *p, struct peer *k, struct lx_err *e)
 }
 
 /* What it says in its begin mark cannot be: the end of the call, or of one that has just joined. 1: it is to be lost. */
-static int strange(struct peer *k, int code, const char *what, struct lx_err *e)
+static int strange(struct pool *p, struct peer *k, int code, const char *what, struct lx_err *e)
 {
 	if (!k->attached)
 		return lx_err_set(e, code, "%s %s", k->cmd->name, what);
 	k->stranger = true;
 	k->why = (struct lx_err)LX_ERR_INIT;
-	lx_err_set(&k->why, code, "%s: refused", what);
-	return 1;
+	lx_err_set(&k->why, LX_USAGE, "%s: refused", what);
+	return lx_writer_abort(&k->w.out, LX_USAGE, "lx-batch", what, e) < 0 || push(p, k, e) < 0 ? -1 : 1;
 }
 
 /* Its begin mark: the same tree as ours, the input's operations and its own behind them. */
@@ -567,16 +567,16 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 	const struct lx_plan *its = lx_reader_plan(k->w.in), *ours = &p->to_workers;
 	struct lx_err why = LX_ERR_INIT;
 	if (!k->due)
-		return strange(k, LX_WORKER, "began a stream twice", e);
+		return strange(p, k, LX_WORKER, "began a stream twice", e);
 	if (--k->due)
 		return 0;
 	k->ended = false;
 	if (strcmp(its->run, ours->run) != 0 || its->n_ops < ours->n_ops)
-		return strange(k, LX_WORKER, "began a stream that is not this run's", e);
+		return strange(p, k, LX_WORKER, "began a stream that is not this run's", e);
 	if (lx_plan_agree(ours, its, &why) < 0)
-		return strange(k, LX_WORKER, "is no worker: it changes the domains (one that opens or gathers a domain stands outside lx-batch)", e);
+		return strange(p, k, LX_WORKER, "is no worker: it changes the domains (one that opens or gathers a domain stands outside lx-batch)", e);
 	if (k->attached && p->declared.run[0] && lx_plan_same_writes(&p->declared, its, ours->n_ops, &why) < 0)
-		return strange(k, LX_USAGE, why.msg, e);
+		return strange(p, k, LX_USAGE, why.msg, e);
 	k->begun = true;
 	if (k->said[0] && k->cmd->host)
 		pool_say(p, "%s is back", k->cmd->name);
