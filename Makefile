@@ -50,6 +50,9 @@ $(B)/flags: FORCE
 # Kernels on the CPU: what -O2 leaves scalar is what they are made of.
 $(B)/gpu/%.o: ALL_CFLAGS += -O3
 
+# It holds the header that kernels of the user's are compiled with.
+$(B)/gpu/compile.o: gpu/kernel.h
+
 # Kernels on CUDA devices: for every architecture the toolkit knows, and as PTX for those to come. The driver is looked for
 # when the program runs.
 ifneq ($(NVCC),)
@@ -125,7 +128,7 @@ check-gpu bench-gpu: $(TOOLS) $(DEVICE)
 	@B='$(abspath $(B))' tests/device/run $(@:-gpu=)
 
 D = $(DESTDIR)$(PREFIX)
-HEADERS = $(filter-out %-int.h,$(wildcard lib/*.h))
+HEADERS = $(filter-out %-int.h,$(wildcard lib/*.h)) gpu/kernel.h
 MAN = $(foreach s,1 5 7,$(wildcard man/*.$(s)))
 install: all
 	install -d $(D)/bin $(D)/lib/pkgconfig $(D)/include/lx $(foreach s,1 5 7,$(D)/share/man/man$(s))
@@ -138,7 +141,7 @@ install: all
 
 uninstall:
 	rm -f $(patsubst $(B)/%,$(D)/%,$(TOOLS)) $(patsubst $(B)/%,$(D)/lib/%,$(LIBLX)) $(D)/lib/liblx.so $(D)/lib/pkgconfig/lx.pc
-	rm -f $(patsubst lib/%,$(D)/include/lx/%,$(HEADERS)) $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
+	rm -f $(addprefix $(D)/include/lx/,$(notdir $(HEADERS))) $(foreach m,$(MAN),$(D)/share/man/man$(subst .,,$(suffix $(m)))/$(notdir $(m)))
 	-rmdir $(D)/include/lx
 
 clean:

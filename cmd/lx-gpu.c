@@ -8,6 +8,7 @@
 #include "device.h"
 #include "image.h"
 #include "io.h"
+#include "plugin.h"
 #include "sig.h"
 
 #include <errno.h>
@@ -17,11 +18,12 @@
 
 static const char usage[] =
 	"lx-gpu [-d DOMAIN] [-i FIELD] [-o FIELD] [--device DEVICE] [-j THREADS]\n"
-	"       [--device-mem SIZE] [--max-pixels N] [--drop FIELDS] [-qv]\n"
-	"       [--stats FILE] [--trace FILE] [--from FILE] [--to FILE]\n"
-	"       [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
-	"       [--max-depth N] [--max-id N] [--max-fields N] OP[:ARGS] ...\n"
-	"lx-gpu --list";
+	"       [--kernel FILE[:NAME]] [--plugin FILE] [--device-mem SIZE]\n"
+	"       [--max-pixels N] [--drop FIELDS] [-qv] [--stats FILE] [--trace FILE]\n"
+	"       [--from FILE] [--to FILE] [--compress PACKING] [--max-record SIZE]\n"
+	"       [--max-frame SIZE] [--max-depth N] [--max-id N] [--max-fields N]\n"
+	"       OP[:ARGS] ...\n"
+	"lx-gpu [--kernel FILE[:NAME]] [--plugin FILE] --list";
 
 #define OPS_MAX 32
 
@@ -29,6 +31,7 @@ static struct cmd_common common = CMD_STAGE_INIT;
 static bool list;
 static const char *device = "auto";
 static int cuda_number;
+static struct lx_strs kernel_files, plugin_files;
 static uint64_t threads, device_mem, max_pixels = LX_IMAGE_PIXELS;
 
 static const struct lx_opt options[] = {
@@ -36,6 +39,8 @@ static const struct lx_opt options[] = {
 	{ 'i', "in-field", LX_OPT_STR, &common.in_field, 0, 0, NULL },
 	{ 'o', "out-field", LX_OPT_STR, &common.out_field, 0, 0, NULL },
 	{ 0, "device", LX_OPT_STR, &device, 0, 0, NULL },
+	{ 0, "kernel", LX_OPT_LIST, &kernel_files, 0, 0, NULL },
+	{ 0, "plugin", LX_OPT_LIST, &plugin_files, 0, 0, NULL },
 	{ 'j', "threads", LX_OPT_UINT, &threads, 1, 1024, NULL },
 	{ 0, "device-mem", LX_OPT_SIZE, &device_mem, 1, 0, NULL },
 	{ 0, "max-pixels", LX_OPT_UINT, &max_pixels, 1, 1ull << 32, NULL },
@@ -88,13 +93,34 @@ static struct {
 
 /* ---- before it runs ---- */
 
+/* Whether the scope of a failure is one of the items' own: -1: LX_USAGE. */
+static int check_scope(const struct lx_plan *p, int domain, const struct lx_gpu_op *op, const char *scope, struct lx_err *e)
+{
+	for (int d = domain; d >= 0; d = p->domains[d].parent)
+		if (strcmp(p->domains[d].name, scope) == 0)
+			return 0;
+	if (strcmp(scope, "record") == 0 || strcmp(scope, "parent") == 0)
+		return 0;
+	return lx_err_set(e, LX_USAGE, "%s fails '%s': that is neither record, parent, nor a domain %s is in", op->name, scope, p->domains[domain].name);
+}
+
+static int check_scopes(const struct lx_plan *p, int domain, struct lx_err *e)
+{
+	struct lx_gpu_failure f;
+	for (size_t c = 0; c < x.n_calls; c++)
+		for (uint32_t i = 1; lx_gpu_failure(x.calls[c].op, i, &f); i++)
+			if (check_scope(p, domain, x.calls[c].op, f.scope, e) < 0)
+				return -1;
+	return 0;
+}
+
 static int plan_gpu(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
 {
 	(void)ctx;
 	const char *reads[] = { x.in_field, NULL };
 	if (common.packing < 0)
 		s->conf.packing = p->packing; /* answered in kind, though frames are closed here */
-	if (lx_plan_reads(p, s->domain, x.in_field, "-i", e) < 0)
+	if (lx_plan_reads(p, s->domain, x.in_field, "-i", e) < 0 || check_scopes(p, s->domain, e) < 0)
 		return -1;
 	for (size_t i = 0; i < common.drop.n; i++)
 		if (lx_plan_reads(p, s->domain, common.drop.v[i], "--drop", e) < 0)
@@ -222,17 +248,14 @@ static int hold(const struct lx_rec *r, struct lx_err *e)
 	return lx_buf_check(&f->bytes, e);
 }
 
-/* Fail an item that an op refused, as its list of failures says. */
-static int answer_refused(const struct held *h, const struct lx_gpu_op *op, uint32_t number, struct lx_err *e)
+/* An op refused the item. */
+static int answer_refused(struct held *h, const struct lx_gpu_op *op, uint32_t number, struct lx_err *e)
 {
-	char type[64] = "refused", scope[64] = "record", why[128];
-	const char *at = op->failures ? op->failures : "";
-	for (uint32_t i = 1; i < number && at; i++)
-		at = (at = strchr(at, ',')) ? at + 1 : NULL;
-	if (at)
-		sscanf(at, " %63[^ ,] %63[^ ,]", type, scope);
-	snprintf(why, sizeof(why), "refused by %s", op->name);
-	return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = type, .message = lx_span_str(why), .scope = scope }, e);
+	struct lx_gpu_failure f;
+	if (!lx_gpu_failure(op, number, &f))
+		return lx_err_set(e, LX_WORKER, "%s: LX_REFUSE(%u), and its LX_KERNEL lists no such failure", op->name, number);
+	snprintf(h->why, sizeof(h->why), "refused by %s", op->name);
+	return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = f.type, .scope = f.scope, .message = lx_span_str(h->why) }, e);
 }
 
 /* An item that was barred while it was computed is not answered as present. */
@@ -377,7 +400,8 @@ static void print_list(void)
 		printf("no device\tcuda\t%s\n", why.msg);
 	if (lx_device_cuda_archs())
 		printf("compiled for\tcuda\t%s\n", lx_device_cuda_archs());
-	for (const struct lx_gpu_op *op = lx_gpu_ops; op->name; op++)
+	const struct lx_gpu_op *op;
+	for (size_t i = 0; (op = lx_gpu_op_at(i)); i++)
 		printf("op\t%s%s\t%s to %s; %s\n", op->name, op->args, inputs[op->input], op->result, op->help);
 }
 
@@ -399,11 +423,23 @@ static int add_op(const char *text, struct lx_err *e)
 	return 0;
 }
 
+/* Ops of the user's. */
+static int add_files(struct lx_err *e)
+{
+	for (size_t i = 0; i < plugin_files.n; i++)
+		if (lx_plugin_load(plugin_files.v[i], e) < 0)
+			return -1;
+	for (size_t i = 0; i < kernel_files.n; i++)
+		if (lx_plugin_compile(kernel_files.v[i], e) < 0)
+			return -1;
+	return 0;
+}
+
 static int configure(int argc, char **argv, struct lx_err *e)
 {
 	int first = cmd_options(argc, argv, options, e);
-	if (first < 0 || list)
-		return first < 0 ? -1 : 0;
+	if (first < 0 || add_files(e) < 0 || list)
+		return first < 0 || e->code ? -1 : 0;
 	x.in_field = common.in_field ? common.in_field : "data";
 	for (char **op = argv + first; *op; op++)
 		if (add_op(*op, e) < 0)
@@ -448,6 +484,9 @@ static void release(void)
 	}
 	lx_buf_free(&x.values);
 	free(x.edits);
+	lx_plugins_free();
+	lx_strs_free(&kernel_files);
+	lx_strs_free(&plugin_files);
 }
 
 int main(int argc, char **argv)

@@ -48,6 +48,18 @@ struct lx_gpu_op {
 extern const struct lx_gpu_op lx_gpu_ops[];  /* NULL name ends them */
 extern const struct lx_gpu_op lx_gpu_grey; /* before the others, for images in colour */
 
+/* Add an op, which stays where it is. -1: LX_USAGE: there is one of that name, or there are too many. */
+int lx_gpu_add(const struct lx_gpu_op *op, struct lx_err *e);
+/* All ops, built in and added; NULL behind the last. */
+const struct lx_gpu_op *lx_gpu_op_at(size_t i);
+
+/* What LX_REFUSE(number) of an op means. */
+struct lx_gpu_failure {
+	char type[64], scope[64];
+};
+/* false: the op declares no such number, or not as one type and one scope. */
+bool lx_gpu_failure(const struct lx_gpu_op *op, uint32_t number, struct lx_gpu_failure *f);
+
 /* An op with its arguments. */
 struct lx_gpu_call {
 	const struct lx_gpu_op *op;

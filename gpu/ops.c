@@ -10,6 +10,8 @@
 
 #define MINHASH_MAX 4096
 
+#include <stdio.h>
+
 __extension__ typedef unsigned __int128 wide;
 
 /* ---- arguments ---- */
@@ -212,12 +214,49 @@ const struct lx_gpu_op lx_gpu_ops[] = {
 
 const struct lx_gpu_op lx_gpu_grey = { .name = "grey", .input = LX_IMAGE, KERNEL(grey), .work = work_grey };
 
+/* ---- those of the user's ---- */
+
+static const struct lx_gpu_op *added[256];
+static size_t n_added;
+
+const struct lx_gpu_op *lx_gpu_op_at(size_t i)
+{
+	const size_t built_in = sizeof(lx_gpu_ops) / sizeof(*lx_gpu_ops) - 1;
+	if (i < built_in)
+		return &lx_gpu_ops[i];
+	return i - built_in < n_added ? added[i - built_in] : NULL;
+}
+
 static const struct lx_gpu_op *find(const char *name, size_t len)
 {
-	for (const struct lx_gpu_op *op = lx_gpu_ops; op->name; op++)
+	const struct lx_gpu_op *op;
+	for (size_t i = 0; (op = lx_gpu_op_at(i)); i++)
 		if (strlen(op->name) == len && memcmp(op->name, name, len) == 0)
 			return op;
 	return NULL;
+}
+
+int lx_gpu_add(const struct lx_gpu_op *op, struct lx_err *e)
+{
+	const struct lx_gpu_op *other = find(op->name, strlen(op->name));
+	if (other)
+		return lx_err_set(e, LX_USAGE, "there is an op %s already (%s)", op->name, other->help);
+	if (n_added == sizeof(added) / sizeof(*added))
+		return lx_err_set(e, LX_USAGE, "over %zu kernels", n_added);
+	added[n_added++] = op;
+	return 0;
+}
+
+bool lx_gpu_failure(const struct lx_gpu_op *op, uint32_t number, struct lx_gpu_failure *f)
+{
+	const char *at = op->failures;
+	for (uint32_t i = 1; at && i < number; i++)
+		at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+	if (!at || !number)
+		return false;
+	char one[2 * sizeof(f->type)], more;
+	snprintf(one, sizeof(one), "%.*s", (int)(strcspn(at, ",") < sizeof(one) ? strcspn(at, ",") : sizeof(one)), at);
+	return sscanf(one, " %63s %63s %c", f->type, f->scope, &more) == 2;
 }
 
 int lx_gpu_parse(struct lx_gpu_call *c, const char *text, struct lx_err *e)

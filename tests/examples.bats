@@ -75,6 +75,13 @@ END
 	assert_output --partial 'usage: pdf-text.sh'
 }
 
+@test "my-kernel.cu: counts the dark pixels of an image" {
+	printf 'P2\n3 2\n255\n0 128 255\n255 128 0\n' >a.pgm
+	export XDG_CACHE_HOME=$PWD/cache
+	run bash -o pipefail -c 'echo a.pgm | lx-in --read -d page | lx-gpu -q --kernel "$ROOT/examples/my-kernel.cu" dark:100 | lx-out -q | jq .dark'
+	assert_output 2
+}
+
 @test "make demo: runs on the committed PDFs" {
 	run make -s --no-print-directory -C "$ROOT" B="$B" demo
 	assert_success

@@ -22,6 +22,7 @@ setup_file() {
 		[[ $f != *-int.h ]] || continue # of several files of one module
 		cmp "$f" "$DEST/opt/lx/include/lx/${f##*/}"
 	done
+	cmp "$ROOT/gpu/kernel.h" "$DEST/opt/lx/include/lx/kernel.h"
 	[[ $(ls "$DEST"/opt/lx/include/lx | grep -c -e -int) == 0 ]]
 	run find "$DEST" -type f -not -path "$DEST/opt/lx/*"
 	assert_output ''
