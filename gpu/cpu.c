@@ -31,9 +31,10 @@ static bool make_work(struct lx_buf *b, const struct lx_gpu_call *c, const struc
 static bool run_call(struct cpu *d, struct lx_buf *work, const struct lx_gpu_call *c, const struct lx_device_input *in,
                      struct lx_kernel_item *k)
 {
-	if (c->columns) {
-		k->columns = lx_tables_get(&d->tables, k->width, c->columns);
-		k->rows = lx_tables_get(&d->tables, k->height, c->rows);
+	uint32_t columns, rows;
+	if (lx_gpu_size(c, in, &columns, &rows)) {
+		k->columns = lx_tables_get(&d->tables, k->width, columns);
+		k->rows = lx_tables_get(&d->tables, k->height, rows);
 		if (!k->columns || !k->rows)
 			return false;
 	}

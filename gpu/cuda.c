@@ -190,6 +190,14 @@ static int send_table(struct cuda *d, struct hand *h, uint32_t in, uint32_t out)
 	return table ? 0 : -1;
 }
 
+static int send_tables(struct cuda *d, struct hand *h, const struct lx_gpu_call *c, const struct lx_device_input *in)
+{
+	uint32_t columns, rows;
+	if (!lx_gpu_size(c, in, &columns, &rows))
+		return 0;
+	return send_table(d, h, in->width, columns) < 0 || send_table(d, h, in->height, rows) < 0 ? -1 : 0;
+}
+
 static uint64_t table_at(const struct hand *h, uint32_t in, uint32_t out)
 {
 	for (size_t i = 0; i < h->n_sent; i++)
@@ -228,8 +236,7 @@ static int lay_out(struct cuda *d, struct hand *h, const struct lx_piece *p)
 		h->places[h->n++] = (struct place){ .i = i, .in = at };
 		at += lx_align16(in->len);
 		for (size_t c = 0; c < b->n_calls; c++)
-			if (b->calls[c].columns &&
-			    (send_table(d, h, in->width, b->calls[c].columns) < 0 || send_table(d, h, in->height, b->calls[c].rows) < 0))
+			if (send_tables(d, h, &b->calls[c], in) < 0)
 				return -1;
 	}
 	h->items = at;
@@ -359,8 +366,10 @@ static void fill_items(struct hand *h, const struct lx_device_batch *b, size_t *
 		struct lx_kernel_item item = item_of(h, &h->places[k], in);
 		for (size_t c = 0; c < b->n_calls; item.out += b->calls[c++].words, item.status++) {
 			const struct lx_gpu_call *call = &b->calls[c];
-			item.columns = call->columns ? (const int32_t *)(const void *)there(h, table_at(h, in->width, call->columns)) : NULL;
-			item.rows = call->columns ? (const int32_t *)(const void *)there(h, table_at(h, in->height, call->rows)) : NULL;
+			uint32_t columns, rows;
+			bool resampled = lx_gpu_size(call, in, &columns, &rows);
+			item.columns = resampled ? (const int32_t *)(const void *)there(h, table_at(h, in->width, columns)) : NULL;
+			item.rows = resampled ? (const int32_t *)(const void *)there(h, table_at(h, in->height, rows)) : NULL;
 			item.args = (const uint64_t *)(const void *)there(h, h->args + c * sizeof(call->args));
 			items[(c + 1) * h->n + k] = item;
 		}

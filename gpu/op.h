@@ -33,13 +33,14 @@ struct lx_gpu_op {
 	const char *help;   /* one line */
 	const char *result; /* type of the field */
 	enum lx_kernel_input input;
-	uint32_t columns, rows; /* the size to resample to; 0: the call's, if any */
+	uint32_t columns, rows; /* the size to resample to; 0: what `size` says, if anything */
 	lx_phase_fn *const *phases; /* of the CPU device; NULL ends them */
 	const char *failures;   /* "bad-text record, ...": what LX_REFUSE(1), ... mean: type and scope; NULL: it refuses nothing */
 	const char *entry;      /* on a CUDA device */
 	struct lx_gpu_module *module; /* there; NULL: the built-in one */
 	/* Read the arguments behind the colon (NULL: none were given) into c->args. -1: LX_USAGE, the bare reason. May be NULL: takes none. */
 	int (*parse)(const char *text, struct lx_gpu_call *c, struct lx_err *e);
+	void (*size)(const struct lx_gpu_call *c, const struct lx_device_input *in, uint32_t *columns, uint32_t *rows); /* may be NULL */
 	uint32_t (*words)(const struct lx_gpu_call *c);      /* of a result; NULL: 1 */
 	uint64_t (*work)(const struct lx_gpu_call *c, const struct lx_device_input *in); /* bytes; NULL: none */
 	void (*pack)(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_call *c, const struct lx_device_input *in);
@@ -64,11 +65,13 @@ bool lx_gpu_failure(const struct lx_gpu_op *op, uint32_t number, struct lx_gpu_f
 struct lx_gpu_call {
 	const struct lx_gpu_op *op;
 	uint64_t args[LX_KERNEL_ARGS];
-	uint32_t columns, rows; /* the size to resample to; 0: not wanted */
+	double mean[3], deviation[3]; /* resize */
 	uint32_t words;
 };
 
 /* "dhash", "luma:32". -1: LX_USAGE: which op, why. */
 int lx_gpu_parse(struct lx_gpu_call *c, const char *text, struct lx_err *e);
+/* The size to resample an item to. false: this op does not resample. */
+bool lx_gpu_size(const struct lx_gpu_call *c, const struct lx_device_input *in, uint32_t *columns, uint32_t *rows);
 
 #endif

@@ -1,9 +1,11 @@
 #include "op.h"
 
 #include "opt.h"
+#include "resize.h"
 #include "value.h"
 
 #include "image.k.h"
+#include "resize.k.h"
 #include "text.k.h"
 
 #include <stdio.h>
@@ -201,6 +203,11 @@ const struct lx_gpu_op lx_gpu_ops[] = {
 		.input = LX_IMAGE, KERNEL(luma), .parse = parse_luma, .words = words_luma, .pack = pack_luma,
 	},
 	{
+		.name = "resize", .args = ":WxH[:letterbox][:f32|f16|u8][:MEAN,STD]", .result = "tensor", .help = "the image in another size, as planes of numbers",
+		.input = LX_IMAGE, KERNEL(resize), .parse = lx_resize_parse, .size = lx_resize_size, .words = lx_resize_words,
+		.work = lx_resize_work, .pack = lx_resize_pack,
+	},
+	{
 		.name = "minhash", .args = "[:PERMS[:SHINGLE[:BANDS]]]", .result = "array of uint; with BANDS a map of signature and bands",
 		.help = "least of PERMS (128) permutations of the shingles of SHINGLE (5) words", .input = LX_TEXT, .failures = BAD_TEXT,
 		KERNEL(minhash), .parse = parse_minhash, .words = words_minhash, .work = work_text, .pack = pack_minhash,
@@ -270,10 +277,15 @@ int lx_gpu_parse(struct lx_gpu_call *c, const char *text, struct lx_err *e)
 		return lx_err_set(e, LX_USAGE, "%s takes no arguments: '%.100s'", c->op->name, text);
 	if (c->op->parse && c->op->parse(args, c, e) < 0)
 		return lx_err_prefix(e, "%s%s", c->op->name, c->op->args);
-	if (c->op->columns) {
-		c->columns = c->op->columns;
-		c->rows = c->op->rows;
-	}
 	c->words = c->op->words ? c->op->words(c) : 1;
 	return 0;
+}
+
+bool lx_gpu_size(const struct lx_gpu_call *c, const struct lx_device_input *in, uint32_t *columns, uint32_t *rows)
+{
+	*columns = c->op->columns;
+	*rows = c->op->rows;
+	if (c->op->size)
+		c->op->size(c, in, columns, rows);
+	return *columns != 0;
 }

@@ -6,7 +6,7 @@ setup() {
 	FAKE=$(cd "$ROOT" && realpath "$B/fake")
 	"$PY" "$ROOT/tests/image_reference.py" make .
 	lx-in --run r --read -d page <list | lx-batch -n 8 >in.lx
-	ops=(dhash phash sharpness ink luma)
+	ops=(dhash phash sharpness ink luma resize:37x21:letterbox:u8)
 }
 
 # lx-gpu with the fake driver.

@@ -2,12 +2,15 @@
 """What lx-gpu computes, by Pillow and plain arithmetic, and images to compute it of.
 
     image_reference.py make DIR        images of every kind, and DIR/list with their names
+    image_reference.py tensor WxH FIT TYPE NUMBERS FILE...
+                                       a line of JSON a file: name, shape and, in base64, data; FIT: fill or letterbox,
+                                       NUMBERS: three means and three deviations with commas between
     image_reference.py answers FILE... a line of JSON a file: name, dhash, phash, sharpness, ink, luma
 
 dhash and phash follow their usual definitions (Lanczos to 9 x 8 and neighbours compared; Lanczos to 32 x 32, a DCT, the
 lowest 8 x 8 against their median), on Pillow's own resampling.
 """
-import json, math, random, sys
+import base64, json, math, random, struct, sys
 from PIL import Image, ImageDraw
 
 
@@ -94,8 +97,36 @@ def answers(path):
             'ink': sum(hist[:128]) / n, 'luma': [sum(hist[i:i + 16]) for i in range(0, 256, 16)]}
 
 
+def placed(im, w, h):
+    """The image in the middle of a black one, as large as it can be."""
+    iw, ih = im.size
+    if iw * h > ih * w:
+        nw, nh = w, max(1, (2 * ih * w + iw) // (2 * iw))
+    else:
+        nw, nh = max(1, (2 * iw * h + ih) // (2 * ih)), h
+    to = Image.new('RGB', (w, h))
+    to.paste(im.resize((nw, nh), Image.LANCZOS), ((w - nw) // 2, (h - nh) // 2))
+    return to
+
+
+def tensor(size, fit, kind, numbers, path):
+    w, h = map(int, size.split('x'))
+    v = list(map(float, numbers.split(',')))
+    im = Image.open(path).convert('RGB')
+    im = placed(im, w, h) if fit == 'letterbox' else im.resize((w, h), Image.LANCZOS)
+    code = {'f32': 'f', 'f16': 'e', 'u8': 'B'}[kind]
+    data = b''
+    for c, plane in enumerate(im.split()):
+        number = [p if kind == 'u8' else (p / 255 - v[c]) / v[3 + c] for p in range(256)]
+        data += struct.pack(f'<{w * h}{code}', *(number[p] for p in plane.getdata()))
+    return {'name': path, 'shape': [3, h, w], 'data': base64.b64encode(data).decode()}
+
+
 if sys.argv[1] == 'make':
     make(sys.argv[2])
+elif sys.argv[1] == 'tensor':
+    for f in sys.argv[6:]:
+        print(json.dumps(tensor(*sys.argv[2:6], f)))
 else:
     for f in sys.argv[2:]:
         print(json.dumps(answers(f)))

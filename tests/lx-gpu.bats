@@ -33,6 +33,49 @@ END
 	[[ $(jq -c '[.blank, has("data"), has("ink")]' out) == "[$(jq -n 2/6),false,false]" ]] || fail "$(<out)"
 }
 
+# tensor SPEC FIT TYPE NUMBERS: resize:SPEC is what Pillow makes of the same images.
+tensor() {
+	lx-gpu -q -o t --drop data "resize:$1" <im.lx | lx-out -q >got
+	"$PY" "$ROOT/tests/image_reference.py" tensor "${1%%:*}" "$2" "$3" "$4" "${files[@]}" >want
+	"$PY" - "$3" <<'END' || fail "resize:$1"
+import json, sys
+want = {d['name']: d for d in map(json.loads, open('want'))}
+got = [json.loads(line) for line in open('got')]
+assert len(got) == len(want) > 40, (len(got), len(want))
+kind = {'f32': 'float32', 'f16': 'float16', 'u8': 'uint8'}[sys.argv[1]]
+for g in got:
+    w = want[g['path']]
+    assert (g['t']['shape'], g['t']['type'], g['t']['data']['$bin']) == (w['shape'], kind, w['data']), g['path']
+END
+}
+
+@test "lx-gpu: resize gives Pillow's pixels as numbers, bit for bit" {
+	mkdir im
+	"$PY" "$ROOT/tests/image_reference.py" make im
+	lx-in --read -d page <im/list >im.lx
+	mapfile -t files <im/list
+	local plain=0,0,0,1,1,1 usual=0.485,0.456,0.406,0.229,0.224,0.225
+	tensor 32x24:u8 fill u8 $plain
+	tensor 31x7:letterbox:u8 letterbox u8 $plain
+	tensor 5x19 fill f32 $plain
+	tensor 224x224:letterbox:f32:$usual letterbox f32 $usual
+	tensor 33x40:f16:$usual fill f16 $usual
+	tensor 8x8:f16:0.5,0.00001 fill f16 0.5,0.5,0.5,0.00001,0.00001,0.00001
+	tensor 8x8:f16:0,60000 fill f16 0,0,0,60000,60000,60000
+	tensor 1x1:letterbox:0.5,0.25 letterbox f32 0.5,0.5,0.5,0.25,0.25,0.25
+}
+
+@test "lx-gpu: resize by hand, and what it refuses" {
+	lx-gpu -q resize:3x2:u8 <in.lx | lx-out -q >out
+	[[ $(jq -r '.resize.data["$bin"]' out | base64 -d | od -An -tu1 | tr -s ' \n' ' ') == "$(printf ' 0 128 255 255 128 0%.0s' 1 2 3) " ]] || fail "$(<out)"
+	[[ $(jq -c '.resize | [.shape, .type]' out) == '[[3,2,3],"uint8"]' ]]
+	exits 2 lx-gpu resize <in.lx && says 'resize:WxH' missing
+	for bad in 0x4 4 4x x4 4x4x4 5000x2 -1x4 4x+4 ' 4x4' 4x4:box 4x4:f64 4x4:0.5 4x4:1,2,3 4x4:1,2,3,4,5,6,7 4x4:0,0 4x4:0,-1 4x4:nan,1 4x4:0,inf \
+		4x4:u8:0,1 4x4:f16:f32 4x4:letterbox:letterbox 4x4:0,1:0,1 4x4:; do
+		exits 2 lx-gpu "resize:$bad" <in.lx && says 'resize:WxH'
+	done
+}
+
 @test "lx-gpu: frames stay, threads and framing change nothing" {
 	for ((i = 0; i < 50; i++)); do
 		printf 'P2\n%d %d\n255\n' $((1 + i % 7)) $((1 + i % 5)) >"p$i.pgm"
@@ -125,7 +168,7 @@ END
 	lx-gpu --device auto ink <in.lx 2>err >/dev/null
 	says 'device: c'
 	lx-gpu --list >out
-	for op in dhash phash sharpness ink luma; do grep -q "^op	$op" out; done
+	for op in dhash phash sharpness ink luma resize; do grep -q "^op	$op" out; done
 }
 
 @test "lx-gpu: the standard checks of every stage" {

@@ -87,9 +87,10 @@ static struct lx_kernel_item *items_of(const struct lx_gpu_call *c, const struct
 	uint64_t size = (uint64_t)WIDTH * HEIGHT, work = lx_align16(lx_device_work(&b, in) + 1);
 	CUdeviceptr works = room(n * work), outs = room(n * 8 * c->words), status = room(4 * n), columns = 0, rows = 0;
 	CUdeviceptr args = sent(c->args, sizeof(c->args));
-	if (c->columns) {
-		columns = sent(lx_tables_get(&tables, WIDTH, c->columns), lx_table_bytes(WIDTH, c->columns));
-		rows = sent(lx_tables_get(&tables, HEIGHT, c->rows), lx_table_bytes(HEIGHT, c->rows));
+	uint32_t w, h;
+	if (lx_gpu_size(c, in, &w, &h)) {
+		columns = sent(lx_tables_get(&tables, WIDTH, w), lx_table_bytes(WIDTH, w));
+		rows = sent(lx_tables_get(&tables, HEIGHT, h), lx_table_bytes(HEIGHT, h));
 	}
 	struct lx_kernel_item *items = calloc(n, sizeof(*items));
 	for (size_t i = 0; i < n; i++)

@@ -15,7 +15,7 @@
 #define BYTES (48u << 20)
 
 /* Ops are tried with these arguments, and all others without. */
-static const char *const variants[] = { "ink:200", "luma:2", "luma:256", "minhash:7:1", "minhash:64:3:8", "simhash:2", NULL };
+static const char *const variants[] = { "ink:200", "luma:2", "luma:256", "resize:224x224", "resize:31x50:letterbox:u8", "minhash:7:1", "minhash:64:3:8", "simhash:2", NULL };
 
 static uint64_t state;
 

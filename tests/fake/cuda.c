@@ -13,6 +13,7 @@
 #include <cuda.h>
 
 #include "image.k.h"
+#include "resize.k.h"
 #include "text.k.h"
 
 #include <dlfcn.h>
@@ -214,7 +215,7 @@ struct CUfunc_st {
 
 #define KERNEL(name) { "lx_op_" #name, lx_op_##name, 0 }
 static struct CUfunc_st kernels[] = {
-	KERNEL(dhash), KERNEL(phash), KERNEL(sharpness), KERNEL(ink), KERNEL(luma), KERNEL(grey), KERNEL(minhash), KERNEL(simhash),
+	KERNEL(dhash), KERNEL(phash), KERNEL(sharpness), KERNEL(ink), KERNEL(luma), KERNEL(grey), KERNEL(resize), KERNEL(minhash), KERNEL(simhash),
 };
 
 CUresult cuModuleLoadData(CUmodule *m, const void *image)
