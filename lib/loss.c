@@ -43,6 +43,8 @@ void lx_loss_text(const struct lx_loss_facts *f, char *out, size_t size)
 {
 	if (f->garbled && !f->begun && f->host)
 		snprintf(out, size, "writes what is no stream before lx-batch does (a line of its shell's start-up files?): %s", f->why->msg);
+	else if (f->foreign && !f->begun && !f->attached)
+		snprintf(out, size, "wrote what is no lx stream: is it an lx stage? (lx-map runs any other command)");
 	else if (f->garbled)
 		snprintf(out, size, "wrote what is no stream: %s; killed", f->why->msg);
 	else if (f->why->code == LX_VERSION)
@@ -56,6 +58,6 @@ void lx_loss_text(const struct lx_loss_facts *f, char *out, size_t size)
 	else
 		process_text(f, out, size);
 	size_t len = strlen(out);
-	if (!f->begun && !f->garbled && f->why->code == LX_OK && len < size)
+	if (!f->begun && !f->garbled && !f->attached && f->why->code != LX_VERSION && !f->why->upstream && len < size)
 		snprintf(out + len, size - len, " before it was ready");
 }

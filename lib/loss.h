@@ -12,6 +12,7 @@ struct lx_loss_facts {
 	bool begun;    /* its begin mark had come */
 	bool left;     /* its input was closed and its end mark came */
 	bool garbled;  /* what it wrote is no stream */
+	bool foreign;  /* and nothing that a stream begins with */
 	bool killed;   /* by us: its time was over */
 	int status;    /* wait status; -1: not known */
 	const struct lx_err *why; /* what its stream ended with; code LX_OK: nothing special */

@@ -31,9 +31,11 @@ struct peer {
 	bool stalled;    /* the scheduler was told */
 	bool watch_out;  /* epoll looks for room */
 	bool ended;      /* its end mark came */
-	bool garbled;    /* what it wrote is no stream */
+	bool garbled;    /* what it wrote is no stream, */
+	bool foreign;    /* nor anything that one begins with */
 	bool was_ready;  /* once */
 	bool killed;     /* the scheduler had it killed */
+	uint64_t asked_at; /* real time: our begin mark was written */
 	uint64_t kill_at; /* real time: it was told to end, and is killed then; 0: not */
 	bool output_over, process_over; /* meanwhile: which of the two has been seen to end */
 	struct lx_err why; /* what its stream ended with, if with an error */
@@ -76,6 +78,8 @@ struct pool {
 	uint64_t began_ns, ready_ns; /* real time: when we began, when the last worker became ready for the first time */
 	uint64_t beat_ms, beat_at; /* real time of the next beat */
 	uint64_t kill_at;          /* real time: no worker is to be killed before */
+	uint64_t doubt_at;         /* real time: whether workers have begun is looked at; UINT64_MAX: no more */
+	bool doubted;              /* and one has not: it was said */
 	bool always_readable;      /* stdin is a file: epoll has no say */
 	bool readable, watched;
 	bool starved;              /* the stage has no whole frame at hand */

@@ -18,6 +18,7 @@
 #define GRACE_MS 5000        /* a worker whose input was closed may take so long to end */
 #define LINGER_EXIT_MS 500   /* the same after it closed its output, or was told to end (SIGTERM) */
 #define KILL_GRACE_MS 2000   /* from SIGTERM to SIGKILL for a worker that is to go; an lx-batch there gives its own LINGER_EXIT_MS */
+#define DOUBT_MS 3000        /* an lx stage writes its begin mark at once: a worker that has not by then may be none */
 #define FEED_MAX 4096        /* items taken before workers are looked at again */
 
 /* ---- time ---- */
@@ -238,6 +239,7 @@ int pool_send_begin(struct pool *p, struct peer *k, struct lx_err *e)
 	p->to_workers.ask = (struct lx_ask){ .asked = true, .packed = k->cmd->far, .packing = p->to_workers.packing, .beats_ms = p->conf->silence_ms / 4 };
 	k->begun = k->ended = false;
 	k->in_segment = true;
+	k->asked_at = lx_io_now_ns();
 	k->due++;
 	return lx_writer_begin(&k->w.out, &p->to_workers, e) < 0 ? -1 : push(p, k, e);
 }
@@ -331,7 +333,7 @@ static int start_worker(struct pool *p, int number, struct lx_err *e)
 {
 	struct peer *k = &p->peers[number];
 	k->why = (struct lx_err)LX_ERR_INIT;
-	k->stalled = k->watch_out = k->garbled = k->killed = k->output_over = k->process_over = false;
+	k->stalled = k->watch_out = k->garbled = k->foreign = k->killed = k->output_over = k->process_over = false;
 	k->kill_at = 0;
 	if (lx_worker_start(&k->w, k->cmd->argv, k->cmd->env, k->cmd->name, &p->stage.conf.limits, e) < 0)
 		return -1;
@@ -339,7 +341,11 @@ static int start_worker(struct pool *p, int number, struct lx_err *e)
 	if (pool_watch(p, EPOLL_CTL_ADD, k->w.fd, EPOLLIN, SOCKET, number, e) < 0 ||
 	    pool_watch(p, EPOLL_CTL_ADD, k->w.child.pidfd, EPOLLIN, PROCESS, number, e) < 0)
 		return -1;
-	return pool_send_begin(p, k, e);
+	if (pool_send_begin(p, k, e) < 0)
+		return -1;
+	if (!p->doubted && k->asked_at + DOUBT_MS * MS < p->doubt_at)
+		p->doubt_at = k->asked_at + DOUBT_MS * MS;
+	return 0;
 }
 
 static void tell_to_end(const struct lx_worker *w)
@@ -442,7 +448,7 @@ static int act(struct pool *p, struct lx_err *e)
 static struct lx_loss_facts facts_of(const struct peer *k, int status)
 {
 	return (struct lx_loss_facts){ .host = k->cmd->host, .begun = k->begun, .attached = k->attached, .left = k->leaving || (k->w.shut && k->ended),
-		.garbled = k->garbled,
+		.garbled = k->garbled, .foreign = k->foreign,
 		.killed = k->killed, .status = status, .why = &k->why };
 }
 
@@ -486,7 +492,8 @@ static int output_ended(struct pool *p, struct peer *k, struct lx_err *e)
 		k->output_over = true;
 		return pool_watch(p, EPOLL_CTL_DEL, k->w.fd, 0, SOCKET, k->number, e);
 	}
-	k->garbled = k->why.code == LX_DATA && !k->why.upstream && recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+	k->foreign = lx_reader_foreign(k->w.in);
+	k->garbled = k->foreign || (k->why.code == LX_DATA && !k->why.upstream && recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0);
 	if (!k->garbled && k->w.child.pid)
 		lx_io_wait(k->w.child.pidfd, LINGER_EXIT_MS, &ignored);
 	return lose(p, k, e);
@@ -561,6 +568,15 @@ static int strange(struct pool *p, struct peer *k, int code, const char *what, s
 	return lx_writer_abort(&k->w.out, LX_USAGE, "lx-batch", what, e) < 0 || push(p, k, e) < 0 ? -1 : 1;
 }
 
+/* One of its own stages answers an item when an ancestor of it has come. */
+static bool holds_back(const struct lx_plan *its, int n_ops)
+{
+	for (int i = n_ops; i < its->n_ops; i++)
+		if (strcmp(its->ops[i].tool, "lx-broadcast") == 0)
+			return true;
+	return false;
+}
+
 /* Its begin mark: the same tree as ours, the input's operations and its own behind them. */
 static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 {
@@ -575,6 +591,8 @@ static int on_begin(struct pool *p, struct peer *k, struct lx_err *e)
 		return strange(p, k, LX_WORKER, "began a stream that is not this run's", e);
 	if (lx_plan_agree(ours, its, &why) < 0)
 		return strange(p, k, LX_WORKER, "is no worker: it changes the domains (one that opens or gathers a domain stands outside lx-batch)", e);
+	if (holds_back(its, ours->n_ops))
+		return strange(p, k, LX_WORKER, "is no worker: lx-broadcast waits for an ancestor, and a worker gets items alone (it stands outside lx-batch)", e);
 	if (k->attached && p->declared.run[0] && lx_plan_same_writes(&p->declared, its, ours->n_ops, &why) < 0)
 		return strange(p, k, LX_USAGE, why.msg, e);
 	k->begun = true;
@@ -643,10 +661,11 @@ static int timeout_ms(const struct pool *p)
 {
 	uint64_t t = lx_sched_deadline(p->sched), real = lx_io_now_ns();
 	uint64_t wait = t == LX_SCHED_NEVER ? UINT64_MAX : t > p->now ? t - p->now : 0;
-	uint64_t beat = !p->in_run ? UINT64_MAX : p->beat_at > real ? p->beat_at - real : 0;
-	uint64_t kill = p->kill_at == UINT64_MAX ? UINT64_MAX : p->kill_at > real ? p->kill_at - real : 0;
-	wait = beat < wait ? beat : wait;
-	wait = kill < wait ? kill : wait;
+	const uint64_t at[] = { p->in_run ? p->beat_at : UINT64_MAX, p->kill_at, p->doubt_at };
+	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		uint64_t left = at[i] == UINT64_MAX ? UINT64_MAX : at[i] > real ? at[i] - real : 0;
+		wait = left < wait ? left : wait;
+	}
 	return wait / MS > 1000 ? 1000 : (int)((wait + MS - 1) / MS);
 }
 
@@ -697,6 +716,33 @@ static int kill_late(struct pool *p, struct lx_err *e)
 			return -1;
 	}
 	return 0;
+}
+
+static bool is_doubtful(const struct peer *k)
+{
+	return k->started && !k->begun && !k->was_ready && !k->attached && !k->cmd->far && !k->cmd->host;
+}
+
+static void doubt(struct pool *p)
+{
+	uint64_t now = lx_io_now_ns();
+	if (now < p->doubt_at)
+		return;
+	p->doubt_at = UINT64_MAX;
+	for (size_t i = 0; i < p->n_peers; i++) {
+		struct peer *k = &p->peers[i];
+		uint64_t due = k->asked_at + DOUBT_MS * MS;
+		if (!is_doubtful(k))
+			continue;
+		if (now >= due) {
+			pool_say(p, "%s has written no begin mark for %d s, as an lx stage does at once: is it one? (lx-map runs any other command)",
+			         k->cmd->name, DOUBT_MS / 1000);
+			p->doubted = true;
+			p->doubt_at = UINT64_MAX;
+			return;
+		}
+		p->doubt_at = due < p->doubt_at ? due : p->doubt_at;
+	}
 }
 
 static int on_event(struct pool *p, const struct epoll_event *ev, struct lx_err *e)
@@ -755,6 +801,7 @@ static int wait_events(struct pool *p, bool input, struct lx_err *e)
 	for (int i = 0; i < n; i++)
 		if (on_event(p, &ev[i], e) < 0)
 			return -1;
+	doubt(p);
 	return kill_late(p, e) < 0 ? -1 : beat(p, e);
 }
 
@@ -1069,7 +1116,7 @@ static void tear_down(struct pool *p)
 
 int lx_pool_run(const struct lx_pool_conf *c, const struct lx_stage_conf *sc, struct lx_err *e)
 {
-	struct pool p = { .conf = c, .epoll = -1, .e = e, .kill_at = UINT64_MAX, .listen = LX_LISTEN_NONE };
+	struct pool p = { .conf = c, .epoll = -1, .e = e, .kill_at = UINT64_MAX, .doubt_at = UINT64_MAX, .listen = LX_LISTEN_NONE };
 	lx_plan_init(&p.to_workers);
 	lx_plan_init(&p.declared);
 	int rc = set_up(&p, sc, e);

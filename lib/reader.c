@@ -609,6 +609,15 @@ static int change_source(struct lx_reader *r, struct lx_err *e)
 	return 1;
 }
 
+bool lx_reader_foreign(const struct lx_reader *r)
+{
+	const uint8_t *p = r->in.p + r->at;
+	size_t n = r->in.len - r->at;
+	return !r->offset && n && ((*p & 0xf0) != 0x50 || memcmp(p + 1, "\x2a\x4d\x18", n > 4 ? 3 : n - 1) != 0);
+}
+
+#define FOREIGN "not an lx stream (lx-in makes one)"
+
 static enum lx_event on_eof(struct lx_reader *r, struct lx_err *e)
 {
 	bool nothing = r->offset == 0 && r->in.len == r->at;
@@ -621,17 +630,16 @@ static enum lx_event on_eof(struct lx_reader *r, struct lx_err *e)
 		r->state = AT_EOF;
 		return LX_EV_EOF;
 	}
-	return bad(e, nothing ? "truncated: no bytes at all (the stage before it did not start, or died)"
+	return bad(e, lx_reader_foreign(r) ? FOREIGN : nothing ? "truncated: no bytes at all (the stage before it did not start, or died)"
 	                      : "truncated: it ends without an end mark (the stage before it died, or the file was cut)");
 }
 
 /* What comes first is text, JSON, an archive: the stage that makes a stream of it is missing. */
 static int scan(struct lx_reader *r, struct lx_err *e)
 {
-	const uint8_t *p = r->in.p + r->at;
-	if (lx_frame_scan(&r->scan, p, r->in.len - r->at, r->limits.frame, e) == 0)
+	if (lx_frame_scan(&r->scan, r->in.p + r->at, r->in.len - r->at, r->limits.frame, e) == 0)
 		return 0;
-	return r->offset == 0 && memcmp(p + 1, "\x2a\x4d\x18", 3) != 0 ? lx_err_prefix(e, "not an lx stream (lx-in makes one)") : -1;
+	return lx_reader_foreign(r) ? lx_err_prefix(e, FOREIGN) : -1;
 }
 
 static enum lx_event step(struct lx_reader *r, struct lx_err *e)

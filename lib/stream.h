@@ -72,6 +72,8 @@ int lx_reader_fill(struct lx_reader *r, struct lx_err *e);
 /* The next event that the bytes at hand give. Truncation (end of file without end mark), an abort
  * mark (e->upstream, its code, stage and message) and malformed input are LX_EV_ERROR. */
 enum lx_event lx_reader_next(struct lx_reader *r, struct lx_err *e);
+/* What came first is neither a mark nor the first bytes of one. */
+bool lx_reader_foreign(const struct lx_reader *r);
 /* lx_reader_next, filling while it wants more; LX_EV_MORE only when a stop signal came. */
 enum lx_event lx_reader_wait(struct lx_reader *r, struct lx_err *e);
 

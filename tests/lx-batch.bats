@@ -239,6 +239,25 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	exits 6 lx-batch -W 'echo hello' <d.lx
 }
 
+@test "lx-batch: a worker that is no lx stage is told from one" {
+	local w
+	tree 1 >one.lx
+	for w in 'echo hello' 'printf h' 'echo hello; exec sleep 1000'; do
+		exits 6 lx-batch -W "$w" <one.lx
+		grep -q 'worker 0 .* wrote what is no lx stream: is it an lx stage?' err || fail "$w: $(<err)"
+	done
+	exits 6 lx-batch -- true <one.lx
+	grep -q 'worker 0 (true) ended with status 0 before it was ready' err || fail "$(<err)"
+	printf 'a b\n' | lx-in --run r --lines -d line | lx-expand -d word -s delim:' ' --keep >kept.lx
+	exits 6 lx-batch -- lx-broadcast -i data -o up <kept.lx
+	says 'worker 0 (lx-broadcast) is no worker' 'outside lx-batch'
+	bg bash -c 'exec lx-batch -j 2 --start-timeout 0 -- wc <one.lx >/dev/null 2>doubt'
+	wait_for 30 grep -q 'worker 0 (wc) has written no begin mark .* is it one?' doubt
+	kill "$PID"
+	wait "$PID" || :
+	[[ $(wc -l <doubt) == 1 ]] || fail "$(<doubt)"
+}
+
 @test "lx-batch: workers that die on every start end the stage at once" {
 	local before=$SECONDS
 	exits 6 lx-batch -j 3 -- "$W" -x <in.lx
