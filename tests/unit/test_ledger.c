@@ -174,6 +174,37 @@ static void garbage_is_passed_over(void)
 	lx_ledger_close(l);
 }
 
+/* A line of so many bytes with its end: one on doc `id` with a message that fills it. */
+static bool put_line(int fd, unsigned id, size_t bytes)
+{
+	char line[2 * LX_LEDGER_LINE];
+	int n = snprintf(line, sizeof(line), "r1\tdoc\t%u\tt\tdoc:%u\tpage:%u.0\tlx-map\t", id, id, id);
+	memset(line + n, 'm', bytes - (size_t)n);
+	line[bytes - 1] = '\n';
+	return write(fd, line, bytes) == (ssize_t)bytes;
+}
+
+static void a_line_that_is_too_long_is_none(void)
+{
+	struct lx_ledger *l = open_it();
+	struct lx_doom *d = lx_doom_new(10);
+	int fd = open(file, O_WRONLY | O_APPEND);
+	CHECK(put_line(fd, 51, LX_LEDGER_LINE) && put_line(fd, 52, LX_LEDGER_LINE + 1) && put_line(fd, 53, 2 * LX_LEDGER_LINE));
+	lx_ledger_read(l, &plan, d, true);
+	CHECK(barred(d, 0, (struct lx_id){ 1, { 51 } }) && !barred(d, 0, (struct lx_id){ 1, { 52 } }) && !barred(d, 0, (struct lx_id){ 1, { 53 } }));
+	/* What comes after a look at the first part of one belongs to it, whatever it looks like. */
+	char junk[LX_LEDGER_LINE];
+	memset(junk, 'x', sizeof(junk));
+	CHECK(write(fd, junk, sizeof(junk)) == (ssize_t)sizeof(junk));
+	lx_ledger_read(l, &plan, d, true);
+	CHECK(put_line(fd, 54, 100) && put_line(fd, 55, 100));
+	lx_ledger_read(l, &plan, d, true);
+	CHECK(!barred(d, 0, (struct lx_id){ 1, { 54 } }) && barred(d, 0, (struct lx_id){ 1, { 55 } }));
+	close(fd);
+	lx_doom_free(d);
+	lx_ledger_close(l);
+}
+
 int main(void)
 {
 	CHECK(mkdtemp(dir) != NULL);
@@ -183,6 +214,7 @@ int main(void)
 	RUN(a_long_message_is_cut);
 	RUN(a_line_counts_when_it_is_whole);
 	RUN(garbage_is_passed_over);
+	RUN(a_line_that_is_too_long_is_none);
 	lx_plan_free(&plan);
 	unlink(file);
 	rmdir(dir);
