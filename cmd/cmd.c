@@ -255,43 +255,67 @@ static unsigned long long cpu_ms(const struct rusage *ru)
 	return (unsigned long long)(u->tv_sec + s->tv_sec) * 1000 + (unsigned long long)(u->tv_usec + s->tv_usec) / 1000;
 }
 
-static void add_costs(struct lx_buf *b)
+/* The last line waits for the end: children count once they have been reaped. */
+static struct {
+	bool waits;
+	struct lx_buf before, after; /* child_cpu_ms */
+} stats_line;
+
+static unsigned long long child_cpu_ms(void)
 {
-	struct rusage self, children;
-	getrusage(RUSAGE_SELF, &self);
+	struct rusage children;
 	getrusage(RUSAGE_CHILDREN, &children);
-	lx_buf_printf(b, ",\"wall_ms\":%llu,\"cpu_ms\":%llu,\"child_cpu_ms\":%llu,\"max_rss_kb\":%ld",
-	              (unsigned long long)(lx_io_now_ns() - start_ns) / 1000000, cpu_ms(&self), cpu_ms(&children),
-	              peak_kb(&self));
+	return cpu_ms(&children);
+}
+
+static void add_costs(struct lx_buf *before, struct lx_buf *after)
+{
+	struct rusage self;
+	getrusage(RUSAGE_SELF, &self);
+	lx_buf_printf(before, ",\"wall_ms\":%llu,\"cpu_ms\":%llu,\"child_cpu_ms\":", (unsigned long long)(lx_io_now_ns() - start_ns) / 1000000,
+	              cpu_ms(&self));
+	lx_buf_printf(after, ",\"max_rss_kb\":%ld", peak_kb(&self));
+}
+
+static int write_line(struct lx_err *e)
+{
+	if (!stats_line.waits)
+		return 0;
+	lx_buf_printf(&stats_line.before, "%llu", child_cpu_ms());
+	lx_buf_span(&stats_line.before, lx_buf_view(&stats_line.after));
+	int rc = lx_buf_check(&stats_line.before, e) < 0 || lx_buf_check(&stats_line.after, e) < 0 ? -1
+	       : lx_io_write(stats_file.fd, stats_line.before.p, stats_line.before.len, e);
+	lx_buf_free(&stats_line.before);
+	lx_buf_free(&stats_line.after);
+	stats_line.waits = false;
+	return rc;
 }
 
 int cmd_stats(const struct cmd_common *c, const struct lx_stage *s, const char *more, struct lx_err *e)
 {
 	if (!c->stats || c->check)
 		return 0;
-	if (open_stats(c, e) < 0)
+	if (open_stats(c, e) < 0 || write_line(e) < 0)
 		return -1;
-	struct lx_buf b = { 0 };
-	lx_buf_str(&b, "{\"stage\":");
-	lx_json_cstr(&b, tool);
-	lx_buf_str(&b, ",\"run\":");
-	lx_json_cstr(&b, s->plan.run);
-	lx_buf_str(&b, ",\"domain\":");
+	struct lx_buf *b = &stats_line.before;
+	lx_buf_str(b, "{\"stage\":");
+	lx_json_cstr(b, tool);
+	lx_buf_str(b, ",\"run\":");
+	lx_json_cstr(b, s->plan.run);
+	lx_buf_str(b, ",\"domain\":");
 	if (s->domain >= 0 && s->domain < s->plan.n_domains)
-		lx_json_cstr(&b, s->plan.domains[s->domain].name);
+		lx_json_cstr(b, s->plan.domains[s->domain].name);
 	else
-		lx_buf_str(&b, "null");
-	add_counts(&b, "in", &s->plan, &s->got);
+		lx_buf_str(b, "null");
+	add_counts(b, "in", &s->plan, &s->got);
 	if (s->conf.out >= 0)
-		add_counts(&b, "out", &s->plan, &s->out.counts);
-	lx_buf_printf(&b, ",\"barred\":%llu", (unsigned long long)s->barred);
-	add_costs(&b);
-	lx_buf_str(&b, more);
-	lx_buf_str(&b, "}\n");
-	stats_written = true;
-	int rc = lx_buf_check(&b, e) < 0 ? -1 : lx_io_write(stats_file.fd, b.p, b.len, e);
-	lx_buf_free(&b);
-	return rc;
+		add_counts(b, "out", &s->plan, &s->out.counts);
+	lx_buf_printf(b, ",\"barred\":%llu", (unsigned long long)s->barred);
+	add_costs(b, &stats_line.after);
+	lx_buf_str(&stats_line.after, more);
+	lx_buf_str(&stats_line.after, "}\n");
+	stats_line.waits = stats_written = true;
+	return 0;
 }
 
 /* ---- the end ---- */
@@ -376,6 +400,9 @@ static void close_stdout(struct lx_err *e)
 
 int cmd_finish(struct cmd_common *c, struct lx_err *e)
 {
+	struct lx_err own = LX_ERR_INIT;
+	write_line(&own);
+	take_reason(e, &own, "--stats");
 	finish_output(c, e);
 	finish_stats(e);
 	say_in_stream(c, e);

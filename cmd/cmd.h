@@ -101,7 +101,8 @@ int cmd_loop(struct lx_stage *s, const struct cmd_loop *l, struct lx_err *e);
  *      "in":{"doc":{"present":3,"dropped":0,"failed":0,"suppressed":0,"closes":0},"page":{...}},
  *      "out":{...},            absent for a sink
  *      "barred":0,"wall_ms":12,"cpu_ms":3,"child_cpu_ms":0,"max_rss_kb":4120}
- * Times are those of the process since it started. The file appears when the command ends. */
+ * Times are those of the process since it started; child_cpu_ms is that of children that have been reaped when the next
+ * line is added, of the last line when the command ends. The file appears when the command ends. */
 int cmd_stats(const struct cmd_common *c, const struct lx_stage *s, const char *more, struct lx_err *e);
 
 #endif

@@ -122,6 +122,20 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	[[ $(cat w0 w1) == $'0 4\n1 7' ]]
 }
 
+@test "lx-batch: --stats counts the time of the workers" {
+	printf 'a\n' | lx-in --run r --lines >one.lx
+	cat one.lx >two.lx
+	lx-in --run s --lines <<<b >>two.lx
+	lx-batch --stats s.json -- lx-map -o data -- sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done' <one.lx >out.lx
+	run jq '.child_cpu_ms >= 10' s.json
+	assert_output true
+	lx-batch --stats s.json -- lx-map -o data -- cat <two.lx >out.lx
+	run jq -c '[.run, .child_cpu_ms >= 0]' s.json
+	assert_output $'["r",true]\n["s",true]'
+	exits 5 lx-batch --stats /dev/full -- lx-map -o data -- cat <one.lx
+	says --stats
+}
+
 @test "lx-batch: what the worker declares is in our begin mark" {
 	lx-batch -- "$W" <in.lx | lx-cat --json | head -1 >begin
 	run jq -r '.begin.ops[-2:][].tool' begin
