@@ -158,6 +158,17 @@ static int open_from(const struct cmd_common *c, struct lx_err *e)
 	return 0;
 }
 
+/* The stage before us may be refused for the same, and then says it. */
+static int unless_said(const struct lx_stage_conf *sc, struct lx_err *e)
+{
+	struct lx_err before = LX_ERR_INIT;
+	struct lx_reader *r = lx_reader_new(0, "stdin", &sc->limits, &before);
+	if (r && lx_reader_wait(r, &before) == LX_EV_ERROR && before.upstream && strcmp(before.msg, e->msg) == 0)
+		*e = before;
+	lx_reader_free(r);
+	return -1;
+}
+
 int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err *e)
 {
 	if (open_from(c, e) < 0)
@@ -178,7 +189,7 @@ int cmd_stage_conf(struct cmd_common *c, struct lx_stage_conf *sc, struct lx_err
 		return -1;
 	const char *dir = getenv("LX_RUN");
 	if (dir && *dir && !c->check && !(sc->ledger = lx_ledger_open(dir, e)))
-		return -1;
+		return unless_said(sc, e);
 	c->unstarted = false; /* from here on the stage writes the abort mark */
 	return 0;
 }

@@ -23,6 +23,18 @@ struct lx_ledger {
 	bool skipping;      /* in a line that is too long to be ours */
 };
 
+/* why: an errno; 0: `barriers` is there and no regular file. */
+static void refuse(const char *dir, bool folder, int why, struct lx_err *e)
+{
+	const char *do_what = why == EACCES || why == EPERM ? "name a directory that you may write to" : "name another directory";
+	if (folder && (!why || why == EISDIR || why == ELOOP))
+		lx_err_set(e, LX_USAGE, "LX_RUN=%s: 'barriers' in it is no regular file (remove that, or name another directory)", dir);
+	else if (folder)
+		lx_err_set(e, LX_USAGE, "LX_RUN=%s: 'barriers' in it: %s (%s, or do not set LX_RUN)", dir, strerror(why), do_what);
+	else
+		lx_err_set(e, LX_USAGE, "LX_RUN=%s: %s (%s, or do not set LX_RUN)", dir, strerror(why), why == ENOENT ? "make the directory" : do_what);
+}
+
 struct lx_ledger *lx_ledger_open(const char *dir, struct lx_err *e)
 {
 	struct stat st;
@@ -48,8 +60,7 @@ struct lx_ledger *lx_ledger_open(const char *dir, struct lx_err *e)
 		close(fd);
 		lx_err_sys(e, "LX_RUN");
 	} else {
-		lx_err_set(e, LX_USAGE, "LX_RUN=%s: %s (make the directory, or do not set LX_RUN)", dir,
-		           folder < 0 ? strerror(why) : why ? strerror(why) : "barriers in it is no regular file");
+		refuse(dir, folder >= 0, why, e);
 	}
 	return NULL;
 }

@@ -141,14 +141,20 @@ verdicts() { jq -c '[.lx.id, .lx.outcome, .lx.cause.type, .lx.cause.message, .lx
 	ln -s /dev/zero c/barriers
 	for d in a b c; do
 		LX_RUN=$PWD/$d exits 2 lx-map -d doc -i name -- cat <in.lx
-		says LX_RUN
+		says LX_RUN "'barriers' in it is no regular file"
 	done
+	LX_RUN=in.lx exits 2 lx-map -d doc -i name -- cat <in.lx
+	says 'LX_RUN=in.lx: Not a directory (name another directory'
 	LX_RUN='' lx-map -d doc -i name -- cat <in.lx >/dev/null
 }
 
 @test "ledger: who refuses the directory says so once, and the pipeline ends with that status" {
 	got=0
 	bash -c "echo 'a b' | lx-in --lines -d doc | LX_RUN=$PWD/none lx-expand -d line -s delim:' ' | lx-gather | lx-out" >out 2>err 3>&- || got=$?
+	[[ $got == 2 ]] || fail "exit $got: $(<err)"
+	says lx-expand LX_RUN none 'make the directory'
+	got=0
+	(export LX_RUN=$PWD/none && echo 'a b' | lx-in --lines -d doc | lx-expand -d line -s delim:' ' | lx-batch | lx-gather | lx-out) >out 2>err 3>&- || got=$?
 	[[ $got == 2 ]] || fail "exit $got: $(<err)"
 	says lx-expand LX_RUN none 'make the directory'
 	mkdir run
