@@ -77,6 +77,7 @@ struct pool {
 	uint64_t now, mark;        /* the scheduler's time; real time up to which it was counted */
 	uint64_t began_ns, ready_ns; /* real time: when we began, when the last worker became ready for the first time */
 	uint64_t beat_ms, beat_at; /* real time of the next beat */
+	const struct peer *lost;   /* last */
 	uint64_t kill_at;          /* real time: no worker is to be killed before */
 	uint64_t doubt_at;         /* real time: whether workers have begun is looked at; UINT64_MAX: no more */
 	bool doubted;              /* and one has not: it was said */

@@ -362,14 +362,35 @@ static void end_worker(struct pool *p, struct peer *k)
 	p->kill_at = k->kill_at < p->kill_at ? k->kill_at : p->kill_at;
 }
 
-/* Once for each reason: a host that stays away is tried again and again. */
-static void tell_loss(const struct pool *p, struct peer *k, const char *why, uint64_t items)
+/* The stage gives up for it, and says why then. */
+static bool is_final(const struct pool *p, const struct peer *k, enum lx_loss loss, uint64_t items)
 {
-	if (k->cmd->host && strcmp(k->said, why) == 0)
-		return;
+	return items && (loss == LX_LOSS_CRASH || loss == LX_LOSS_TIMEOUT) && p->conf->sched.on_crash == LX_CRASH_ABORT && !k->cmd->host && !k->attached;
+}
+
+/* Of one command, or of one host, one that never began was lost for this before. */
+static bool is_told(const struct pool *p, const struct peer *k, const char *why)
+{
+	if (k->cmd->host || k->attached)
+		return k->cmd->host && strcmp(k->said, why) == 0;
+	for (size_t i = 0; i < p->conf->n && !k->was_ready; i++) {
+		const struct peer *o = &p->peers[i];
+		if (!o->was_ready && strcmp(o->said, why) == 0 && strcmp(strchrnul(o->cmd->name, '('), strchrnul(k->cmd->name, '(')) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Once for each reason: a host that stays away is tried again and again. */
+static void tell_loss(const struct pool *p, struct peer *k, enum lx_loss loss, const char *why, uint64_t items)
+{
+	char had[64] = "";
+	bool told = is_told(p, k, why);
 	snprintf(k->said, sizeof(k->said), "%s", why);
-	pool_say(p, "%s %s, %llu item%s unanswered%s", k->cmd->name, why, ULL(items), items == 1 ? "" : "s",
-	    k->cmd->host ? "; it is tried again" : "");
+	if (items || k->was_ready)
+		snprintf(had, sizeof(had), ", %llu item%s unanswered", ULL(items), items == 1 ? "" : "s");
+	if (!told && !is_final(p, k, loss, items))
+		pool_say(p, "%s %s%s%s", k->cmd->name, k->said, had, k->cmd->host ? "; it is tried again" : "");
 }
 
 /* What the first of them said, where all refuse; else what was said last of one that is not there. */
@@ -382,6 +403,8 @@ static int give_up(const struct pool *p, const char *why, struct lx_err *e)
 		if (!first && p->peers[i].said[0])
 			first = &p->peers[i];
 	}
+	if (p->lost && !p->lost->cmd->host && !p->lost->attached && p->lost->said[0])
+		return lx_err_set(e, LX_WORKER, "%s: %s %s", why, p->lost->cmd->name, p->lost->said);
 	if (!first || !first->cmd->host)
 		return lx_err_set(e, LX_WORKER, "%s", why);
 	return lx_err_set(e, all ? first->refused : LX_WORKER, "%s: %s %s", why, first->cmd->name, first->said);
@@ -400,7 +423,7 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 	case LX_DO_START:
 		return start_worker(p, a->worker, e);
 	case LX_DO_KILL:
-		tell_loss(p, k, a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout): killed" : k->begun ? "fell silent: killed" :
+		tell_loss(p, k, a->loss, a->loss == LX_LOSS_TIMEOUT ? "is over its time (--timeout): killed" : k->begun ? "fell silent: killed" :
 		                "was not ready in time (--start-timeout): killed", lx_sched_view(p->sched, k->number).items);
 		k->killed = true;
 		if (k->attached)
@@ -458,6 +481,7 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	if (!k->started)
 		return 0;
 	uint64_t items = lx_sched_view(p->sched, k->number).items;
+	p->lost = k;
 	k->started = false;
 	k->kill_at = 0;
 	bool closed = k->w.shut;
@@ -477,7 +501,7 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 			snprintf(text, sizeof(text), "%s", k->why.msg);
 		else
 			lx_loss_text(&f, text, sizeof(text));
-		tell_loss(p, k, text, items);
+		tell_loss(p, k, lx_loss_kind(&f), text, items);
 	}
 	/* Who is to blame is known now, and has to be told before anybody suffers for it. */
 	return lx_sched_lost(p->sched, k->number, lx_loss_kind(&f), p->now, e) < 0 ? -1 : act(p, e);

@@ -636,7 +636,7 @@ static int ran(struct lx_sched *s, struct worker *w, struct batch *b, bool alone
 		break;
 	}
 	suspect(s, b);
-	sched_give_up(s, "worker %d was lost with %llu items unanswered", w->number, (unsigned long long)b->items.n);
+	sched_give_up(s, "%llu item%s unanswered (--on-crash abort)", (unsigned long long)b->items.n, b->items.n == 1 ? "" : "s");
 	return 0;
 }
 

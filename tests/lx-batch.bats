@@ -276,7 +276,10 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	local before=$SECONDS
 	exits 6 lx-batch -j 3 -- "$W" -x <in.lx
 	grep -q 'no worker is left' err
+	# once for what starts alike
 	exits 6 lx-batch -j 2 -- false <in.lx
+	[[ $(wc -l <err) == 4 && $(grep -c 'ended with status 1 before it was ready$' err) == 2 ]] || fail "$(<err)"
+	grep -q 'no worker is left: worker . (false) ended with status 1' err || fail "$(<err)"
 	exits 6 lx-batch --start-timeout 0.1 -- sleep 100 <in.lx
 	((SECONDS - before < 20))
 	mv out out.lx
@@ -296,8 +299,11 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	[[ $(verdicts out.lx | grep -c crash) -ge 4 ]]
 	lx-batch -q -n 100 --fixed --on-crash retry --retry 2 --stats s.json -- "$W" -1 once <d.lx >out.lx
 	same_stream d.lx out.lx
-	exits 6 lx-batch -q --on-crash abort -- "$W" <d.lx
-	grep -q 'unanswered' err
+	exits 6 lx-batch --on-crash abort -- "$W" <d.lx
+	says 'unanswered (--on-crash abort): worker 0' 'died of signal 9'
+	docs 0 '["hang"]' >d.lx
+	exits 6 lx-batch --on-crash abort --timeout 0.1 -- "$W" <d.lx
+	says '1 item unanswered (--on-crash abort): worker 0' 'is over its time (--timeout)'
 }
 
 @test "lx-batch --timeout: ends what the worker started too, in groups of its own and stopped ones" {
