@@ -184,6 +184,10 @@ END
 	[[ $(lx-cat --json out.lx | jq -c 'select(type == "array" and .[1] == 1 and .[0] == 1) | .[3].t' | tr -d '\n') == '"A""A""Z"' ]]
 	cat one.lx one.lx | lx-broadcast -i t >joined.lx
 	canonical joined.lx >/dev/null
+	# each with its own sums
+	stream "$P00" "$P01" "$D0" "$C0" >late.lx
+	cat late.lx two.lx | lx-broadcast -i t --stats sums >out.lx
+	[[ $(jq -c '[.run, .waited]' sums) == $'["peer",2]\n["other",0]' ]] || fail "$(<sums)"
 }
 
 @test "lx-broadcast: wrong options and shapes" {
