@@ -63,7 +63,7 @@ static const char *written(size_t i)
 static int find_ancestor(const struct lx_stage *s, struct lx_err *e)
 {
 	const struct lx_plan *p = &s->plan;
-	int of = of_domain ? lx_plan_domain(p, of_domain, e) : p->domains[s->domain].parent;
+	int of = of_domain ? lx_plan_domain(p, of_domain, "--of", e) : p->domains[s->domain].parent;
 	if (of < 0)
 		return of_domain ? -1
 		                 : lx_err_set(e, LX_USAGE, "'%s' is the root domain: nothing lies above it (-d, or lx-expand comes first)",

@@ -687,6 +687,7 @@ static int run(struct lx_err *e)
 		return -1;
 	conf.tool = "lx-expand";
 	conf.domain = of_domain;
+	conf.domain_option = "--of";
 	conf.plan = plan_expand;
 	if (lx_stage_init(&x.stage, &conf, e) < 0)
 		return -1;

@@ -329,7 +329,7 @@ static int list_end(struct lx_err *e)
 static int list_plan(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_err *e)
 {
 	(void)ctx;
-	s->domain = common.domain ? lx_plan_domain(p, common.domain, e) : 0;
+	s->domain = common.domain ? lx_plan_domain(p, common.domain, "-d", e) : 0;
 	return s->domain < 0 ? -1 : 0;
 }
 

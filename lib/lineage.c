@@ -558,17 +558,17 @@ static int find(const struct lx_plan *p, const char *name)
 	return -1;
 }
 
-int lx_plan_domain(const struct lx_plan *p, const char *name, struct lx_err *e)
+int lx_plan_domain(const struct lx_plan *p, const char *name, const char *option, struct lx_err *e)
 {
 	int d = find(p, name);
 	char names[512];
 	if (d >= 0)
 		return d;
 	domain_names(p, false, names, sizeof(names));
-	return lx_err_set(e, LX_USAGE, "no domain '%s': this stream has %s (-d)", name, names);
+	return lx_err_set(e, LX_USAGE, "no domain '%s': this stream has %s (%s)", name, names, option);
 }
 
-int lx_plan_work_domain(const struct lx_plan *p, const char *name, struct lx_err *e)
+int lx_plan_work_domain(const struct lx_plan *p, const char *name, const char *option, struct lx_err *e)
 {
 	char names[512];
 	if (!name) {
@@ -577,11 +577,11 @@ int lx_plan_work_domain(const struct lx_plan *p, const char *name, struct lx_err
 				return i;
 		return 0;
 	}
-	int d = lx_plan_domain(p, name, e);
+	int d = lx_plan_domain(p, name, option, e);
 	if (d < 0 || !p->domains[d].gathered)
 		return d;
 	domain_names(p, true, names, sizeof(names));
-	return lx_err_set(e, LX_USAGE, "domain '%s' has been gathered: work on it before lx-gather, or on %s (-d)", name, names);
+	return lx_err_set(e, LX_USAGE, "domain '%s' has been gathered: work on it before lx-gather, or on %s (%s)", name, names, option);
 }
 
 int lx_plan_levels(const struct lx_plan *p, int d, int a)

@@ -88,10 +88,10 @@ int lx_plan_same_writes(const struct lx_plan *a, const struct lx_plan *b, int n,
 /* Refuse at start what would be refused later: the writer's limits are above ours. LX_DATA. */
 int lx_plan_limits(const struct lx_plan *p, const struct lx_limits *mine, struct lx_err *e);
 
-/* Index of a domain by name, or -1 with "no domain 'x': this stream has doc, page". */
-int lx_plan_domain(const struct lx_plan *p, const char *name, struct lx_err *e);
+/* Index of a domain by name, or -1 with "no domain 'x': this stream has doc, page (-d)"; `option` is what named it. */
+int lx_plan_domain(const struct lx_plan *p, const char *name, const char *option, struct lx_err *e);
 /* The domain a stage works on: `name` if given (must be open), else the last opened that is still open. */
-int lx_plan_work_domain(const struct lx_plan *p, const char *name, struct lx_err *e);
+int lx_plan_work_domain(const struct lx_plan *p, const char *name, const char *option, struct lx_err *e);
 
 /* Levels between an item of domain d and its ancestor in domain a; 0: the same; -1: not an ancestor. */
 int lx_plan_levels(const struct lx_plan *p, int d, int a);

@@ -120,7 +120,8 @@ static int begin_run(struct lx_stage *s, struct lx_err *e)
 		return -1;
 	s->plan.slots = s->plan.beats_ms = 0; /* what the stage before us can do, we may not */
 	s->domain = 0;
-	if (!s->conf.any_domain && (s->domain = lx_plan_work_domain(in, s->conf.domain, e)) < 0)
+	const char *option = s->conf.domain_option ? s->conf.domain_option : "-d";
+	if (!s->conf.any_domain && (s->domain = lx_plan_work_domain(in, s->conf.domain, option, e)) < 0)
 		return -1;
 	if (s->conf.plan && s->conf.plan(s->conf.ctx, s, &s->plan, e) < 0)
 		return -1;

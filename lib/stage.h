@@ -31,6 +31,7 @@ struct lx_stage;
 struct lx_stage_conf {
 	const char *tool;   /* "lx-map" */
 	const char *domain; /* -d, or NULL for the last opened that is open */
+	const char *domain_option; /* what names it; NULL: -d */
 	int in, out;        /* descriptors; out == -1: a sink, nothing is written */
 	const char *in_name; /* what messages call the input; NULL: stdin */
 	struct lx_limits limits;

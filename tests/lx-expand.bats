@@ -181,7 +181,7 @@ cause() { lx-cat --canonical "$@" | jq -r "select(.[0] == 3 and .[4] == 2) | .[5
 	exits 2 lx-expand -d text -- touch ran <in.lx
 	says lx-expand 'opened before' -d
 	exits 2 lx-expand -d w --of page -- touch ran <in.lx
-	says "no domain 'page'" text
+	says "no domain 'page'" text '(--of)'
 	exits 2 lx-expand -d w -i nothing -s lines <in.lx
 	says "field 'nothing'" data -i
 	exits 2 lx-expand -d w -- touch ran {nothing} <in.lx

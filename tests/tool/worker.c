@@ -74,7 +74,7 @@ static void begin(const struct lx_plan *p)
 	int64_t all = cut;
 	lx_plan_init(&mine);
 	check(lx_plan_copy(&mine, p, &e));
-	int domain = lx_plan_work_domain(p, NULL, &e);
+	int domain = lx_plan_work_domain(p, NULL, "-d", &e);
 	check(domain);
 	mine.slots = slots;
 	mine.beats_ms = beats_ms;

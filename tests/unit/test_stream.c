@@ -403,13 +403,13 @@ static void shapes_are_refused_with_the_fix(void)
 	REFUSED(lx_plan_expand(&p, "no good", 0, (struct lx_tolerance){ 0 }, &e), "no domain name");
 	REFUSED(lx_plan_sink(&p, false, &e), "lx-gather -d page");
 	REFUSED(lx_plan_reads(&p, 1, "text", "-i", &e), "data");
-	REFUSED(lx_plan_domain(&p, "region", &e), "doc, page");
+	REFUSED(lx_plan_domain(&p, "region", "--of", &e), "doc, page (--of)");
 	struct lx_err ok = LX_ERR_INIT;
 	CHECK(lx_plan_expand(&p, "region", 1, (struct lx_tolerance){ 0 }, &ok) == 2);
 	REFUSED(lx_plan_gather(&p, 1, &e), "lx-gather -d region");
 	CHECK(lx_plan_gather(&p, 2, &ok) == 0 && lx_plan_gather(&p, 1, &ok) == 0 && lx_plan_sink(&p, false, &ok) == 0);
 	REFUSED(lx_plan_gather(&p, 1, &e), "already");
-	REFUSED(lx_plan_work_domain(&p, "page", &e), "gathered");
+	REFUSED(lx_plan_work_domain(&p, "page", "-d", &e), "gathered");
 	CHECK(lx_plan_knows(&p, 1, "data") == 1 && lx_plan_knows(&p, 1, "x") == -1);
 	CHECK(lx_plan_op(&p, "lx-map", 1, NULL, (const char *const[]){ "*", NULL }, (const char *const[]){ "data", NULL }, &ok) == 0);
 	CHECK(lx_plan_knows(&p, 1, "x") == 0);
