@@ -24,6 +24,12 @@ bool lx_loss_refused(const struct lx_loss_facts *f)
 	return !f->begun && ((f->why->upstream && f->why->code == LX_USAGE) || f->why->code == LX_VERSION);
 }
 
+bool lx_loss_contract(const struct lx_loss_facts *f)
+{
+	bool of_commands = strcmp(f->why->stage, "lx-map") == 0 || strcmp(f->why->stage, "lx-filter") == 0;
+	return f->why->upstream && f->why->code == LX_WORKER && of_commands;
+}
+
 /* How the process ended. For ssh its status is that of the command there. */
 static void process_text(const struct lx_loss_facts *f, char *out, size_t size)
 {

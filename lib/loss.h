@@ -23,6 +23,8 @@ struct lx_loss_facts {
 enum lx_loss lx_loss_kind(const struct lx_loss_facts *f);
 /* Whether every start would end so: the pipeline's shape is refused, or the version. Of a host that is its own matter. */
 bool lx_loss_refused(const struct lx_loss_facts *f);
+/* Whether what a command said is wrong, and would be at every worker: the scope of a failure. */
+bool lx_loss_contract(const struct lx_loss_facts *f);
 /* In words, without the worker's name: "ended with status 3", "has another version: ... (exit 4)". */
 void lx_loss_text(const struct lx_loss_facts *f, char *out, size_t size);
 

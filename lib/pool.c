@@ -417,6 +417,7 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 	case LX_DO_SEND:
 		return send_batch(p, a, e);
 	case LX_DO_BARRED:
+		p->stage.barred += !a->sent;
 		return end_barred(p, a->data, a->as, e);
 	case LX_DO_CHARGE:
 		return end_charged(p, a, e);
@@ -487,7 +488,7 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	bool closed = k->w.shut;
 	struct lx_loss_facts f = facts_of(k, status);
 	k->refused = lx_loss_refused(&f) ? k->why.code : 0;
-	if (!closed && k->refused && !k->cmd->host && !k->attached) {
+	if (!closed && !k->cmd->host && !k->attached && (k->refused || lx_loss_contract(&f))) {
 		*e = k->why;
 		lx_worker_release(&k->w, NULL);
 		return -1;

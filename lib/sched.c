@@ -467,6 +467,7 @@ static enum lx_do hand_back(struct lx_sched *s, struct lx_action *a)
 	struct item *it = s->out.head;
 	list_del(it);
 	a->data = it->data;
+	a->sent = it->sent_before;
 	a->as = it->as;
 	a->loss = it->loss;
 	a->deaths = it->alone;

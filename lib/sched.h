@@ -238,6 +238,7 @@ struct lx_action {
 	uint64_t bytes, cost;
 	bool recovered;     /* SEND: a suspect, alone at its worker */
 	void *data;
+	bool sent;          /* BARRED, CHARGE: it has been at a worker */
 	enum lx_outcome as;
 	enum lx_loss loss;
 	uint32_t deaths;

@@ -185,8 +185,8 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	for ((i = 0; i < 300; i++)); do many+=',"p"'; done
 	docs 200 "[\"fail-parent\",$many]" "[\"fail-parent\",$many]" >d.lx
 	lx-batch -n 1 --linger 10s --stats s.json -- "$W" <d.lx >out.lx
-	run jq -c '[.doomed.parents, .doomed.failed, .doomed.never_sent, .doomed.discarded]' s.json
-	assert_output '[2,2,602,0]'
+	run jq -c '[.doomed.parents, .doomed.failed, .doomed.never_sent, .doomed.discarded, .barred]' s.json
+	assert_output '[2,2,602,0,602]'
 	run bash -c "verdicts() { lx-cat --canonical out.lx | jq -r 'select(.[0] == 2) | .[3:5] | [.[0], .[1].origin[1]] | tostring'; }; verdicts | sort | uniq -c | tr -s ' '"
 	assert_output $' 1 [2,[200,0]]\n 1 [2,[201,0]]\n 301 [3,[200,0]]\n 301 [3,[201,0]]'
 }
@@ -241,6 +241,9 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 		mv out out.lx
 		exits 6 lx-cat out.lx # it says so itself
 	done
+	exits 6 lx-batch -n 4 -j 2 -- lx-map -- lx-fail --scope nope x <d.lx
+	grep -q "scope 'nope' is neither record, parent, nor an ancestor domain of page" err || fail "$(<err)"
+	refute grep -q 'items unanswered' err
 	exits 6 lx-batch -- lx-expand -d part -s delim:' ' <in.lx
 	grep -q 'changes the domains' err
 }
