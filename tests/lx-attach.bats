@@ -196,8 +196,9 @@ nothing_stays() { [[ ! -e s && ! -e s.lock ]] || fail "left behind: $(ls)"; }
 	[[ -S s && -e s.lock ]]
 	exits 5 lx-attach unix:s -- "$W"
 	says 'nobody listens'
-	batch
+	batch # the old socket is still there: it listens when the lock names it
 	local live=$BATCH
+	wait_for 10 grep -qw "$live" s.lock
 	exits 2 lx-batch --listen unix:s <in.lx
 	says --listen "process id $live listens"
 	[[ -S s ]]
