@@ -6,7 +6,7 @@ setup() {
 	export XDG_CACHE_HOME=$PWD/cache
 	printf 'P2\n3 2\n255\n0 128 255\n255 128 0\n' >a.pgm
 	printf 'P2\n2 2\n255\n9 9 9 9\n' >b.pgm
-	printf '%s\n' a.pgm b.pgm | lx-in --run r --read -d page >in.lx
+	printf '%s\n' a.pgm b.pgm | lx-in --run r --read -d doc >in.lx
 	cat >text.cu <<'END_OF_KERNEL'
 #include <lx/kernel.h>
 
@@ -224,6 +224,18 @@ END_OF_CHECK
 	[[ $(ls -A tmp) == '' ]]
 }
 
+@test "lx-kernel: a signal ends the compiler, too, and nothing is left" {
+	mkdir bin
+	printf '#!/bin/sh\necho $$ >"%s/started"\nexec sleep 600\n' "$PWD" >bin/slow
+	chmod +x bin/slow
+	CC=$PWD/bin/slow bg lx-gpu -q --device cpu --kernel text.cu half <in.lx >out
+	wait_for 30 test -s started
+	kill -TERM "$PID"
+	wait_for 30 gone "$PID"
+	wait_for 30 gone "$(<started)"
+	[[ $(ls -A cache/lx) == '' ]] || fail "$(ls -A cache/lx)"
+}
+
 @test "lx-kernel: starts at the same time do not disturb each other" {
 	local i pids=()
 	for i in 1 2 3 4; do
@@ -289,4 +301,48 @@ END_OF_CHECK
 	${CC:-cc} -shared -fPIC -o u.so u.c
 	exits 2 lx-gpu --device cpu --plugin u.so half <in.lx
 	says missing
+}
+
+# lx-gpu with a driver that is none (tests/fake/cuda.c): it runs the kernels of the plugin $1 in place of what it is given.
+fake() {
+	local plugin=$1
+	shift
+	LD_LIBRARY_PATH=$FAKE FAKE_CUDA_PLUGIN=$plugin lx-gpu -q --device cuda "$@"
+}
+has_cuda() {
+	FAKE=$(realpath "$ROOT/${B#"$ROOT"/}/fake" 2>/dev/null) && lx-gpu --list | grep -q '^compiled for'
+}
+
+@test "lx-kernel: a plugin made with nvcc has kernels for CUDA devices, one made without is refused there" {
+	has_cuda || return 0
+	plugin -o text.so text.cu
+	exits 2 fake "$PWD/text.so" --plugin text.so half <in.lx
+	says '--plugin ./text.so' 'no kernels for a CUDA device' -DLX_FATBIN
+	local nvcc
+	nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+	"$nvcc" -fatbin -arch=sm_80 -Iinclude -o text.fatbin text.cu
+	plugin -DLX_FATBIN='"text.fatbin"' -o both.so text.cu
+	[[ $("$PY" -c 'print(open("both.so", "rb").read().count(open("text.fatbin", "rb").read()))') == 1 ]]
+	lx-gpu -q --device cpu --plugin both.so half start last <in.lx >cpu.lx
+	fake "$PWD/both.so" --plugin both.so half start last <in.lx >cuda.lx
+	same_stream cpu.lx cuda.lx
+	# and for all architectures, as the manual has it
+	"$nvcc" -fatbin -arch=all -Iinclude -Werror all-warnings -o all.fatbin "$ROOT/examples/my-kernel.cu"
+}
+
+@test "lx-kernel: a file is compiled for the CUDA device, too, and what that says is shown" {
+	has_cuda || return 0
+	plugin -o text.so text.cu
+	lx-gpu -q --device cpu --kernel text.cu half start last <in.lx >cpu.lx
+	if ! fake "$PWD/text.so" --kernel text.cu half start last <in.lx >cuda.lx 2>err; then
+		says libnvrtc 'CUDA toolkit'
+		return
+	fi
+	same_stream cpu.lx cuda.lx
+	# C, but not C++
+	sed 's/^LX_PHASE(less)/LX_FN int *f(void *p) { return p; }\n&/' text.cu >c.cu
+	lx-gpu -q --device cpu --kernel c.cu half <in.lx >out
+	exits 2 fake "$PWD/text.so" --kernel c.cu half <in.lx
+	grep -qE 'c\.cu\(14\): error' err || fail "$(<err)"
+	grep -q '^lx-gpu: --kernel ./c.cu: it does not compile for the CUDA device' err || fail "$(<err)"
 }
