@@ -39,7 +39,7 @@ static const char usage[] =
 	"         [-qv] [--stats FILE] [--trace FILE] [--from FILE] [--to FILE]\n"
 	"         [--compress PACKING] [--max-record SIZE] [--max-frame SIZE]\n"
 	"         [--max-depth N] [--max-id N] [--max-fields N]\n"
-	"         [-W COMMAND ...] [-- WORKER [ARG ...]]";
+	"         [-W COMMAND ...] [[--] WORKER [ARG ...]]";
 
 #define WORKERS_MAX 8192
 #define COUNT_DEFAULT 64
