@@ -472,6 +472,8 @@ static void run(struct lx_err *e)
 
 static void release(void)
 {
+	if (lx_sig_stop()) /* a kernel that has no end is not waited for: the process ends with it */
+		return;
 	lx_stage_release(&x.stage);
 	lx_device_free(x.device); /* its threads read what is freed next */
 	for (size_t i = 0; i < LX_DEVICE_BATCHES; i++) {

@@ -268,19 +268,27 @@ static int open_unnamed(const char *path)
 	return fd;
 }
 
+/* Names of what is open already: a regular file behind them has a place of its own, which is not ours to replace. */
+static bool names_a_descriptor(const char *path)
+{
+	return strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0;
+}
+
 int lx_outfile_open(struct lx_outfile *f, const char *path, struct lx_err *e)
 {
 	struct stat st;
-	*f = (struct lx_outfile){ .fd = -1, .path = strdup(path) };
-	if (!f->path)
+	*f = (struct lx_outfile){ .fd = -1 };
+	f->aside = !names_a_descriptor(path) && (stat(path, &st) < 0 || S_ISREG(st.st_mode));
+	/* A link stays one: what it leads to is replaced. */
+	f->path = f->aside ? realpath(path, NULL) : NULL;
+	if (!f->path && !(f->path = strdup(path)))
 		return lx_err_sys(e, "%s", path);
-	f->aside = stat(path, &st) < 0 || S_ISREG(st.st_mode);
 	if (!f->aside)
-		f->fd = open(path, O_WRONLY | O_CLOEXEC);
+		f->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
 	else
-		f->fd = open_unnamed(path);
+		f->fd = open_unnamed(f->path);
 	if (f->fd < 0 && f->aside) {
-		f->tmp = aside_name(path);
+		f->tmp = aside_name(f->path);
 		if (f->tmp)
 			f->fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	}

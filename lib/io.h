@@ -65,11 +65,12 @@ const char *lx_io_tmpdir(const char *dir);
 /* An unlinked temporary file in lx_io_tmpdir(dir): nothing is left behind however the process ends. */
 int lx_io_tmpfile(const char *dir, struct lx_err *e);
 
-/* A file written aside and renamed into place when complete; kill -9 before the commit leaves no trace of it. */
+/* A file written aside and renamed into place when complete; kill -9 before the commit leaves no trace of it. A symbolic link
+ * is followed. */
 struct lx_outfile {
 	char *path;
 	int fd;
-	bool aside; /* false: path is not a regular file (/dev/full, a FIFO) and is written directly */
+	bool aside; /* false: path is not a regular file (/dev/full, a FIFO) or names a descriptor (/dev/stdout), and is written directly */
 	char *tmp;  /* name to unlink, where the file system has no O_TMPFILE */
 };
 int lx_outfile_open(struct lx_outfile *f, const char *path, struct lx_err *e);

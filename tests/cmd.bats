@@ -245,3 +245,15 @@ dies_of() {
 	three >in.lx
 	(trap '' PIPE && stage_gone in.lx lx-cat)
 }
+
+@test "--to: a link stays a link, and what is open already is written where it is" {
+	lx-in --lines -d doc --run r < <(seq 3) >in.lx
+	echo old >target
+	ln -s target link
+	lx-cat --to link <in.lx
+	[[ -L link ]]
+	same_stream in.lx target
+	echo before >said
+	lx-out -q --failures /proc/self/fd/1 <in.lx >>said
+	[[ $(head -1 said) == before && $(wc -l <said) == 4 ]] || fail "$(<said)"
+}

@@ -346,3 +346,26 @@ has_cuda() {
 	grep -qE 'c\.cu\(14\): error' err || fail "$(<err)"
 	grep -q '^lx-gpu: --kernel ./c.cu: it does not compile for the CUDA device' err || fail "$(<err)"
 }
+
+@test "lx-kernel: a kernel without end does not outlive SIGTERM" {
+	cat >spin.cu <<'END_OF_KERNEL'
+#include <lx/kernel.h>
+LX_PHASE(forever)
+{
+	while (*(volatile const uint64_t *)&k->len)
+		;
+	LX_ONCE
+		k->out[0] = 0;
+}
+LX_KERNEL(spin, LX_BYTES, "uint", "", 0, forever)
+LX_PLUGIN(spin)
+END_OF_KERNEL
+	busy() { (($(awk '{ print $14 }' "/proc/$1/stat") > 30)); }
+	lx-gpu -q --device cpu --kernel spin.cu spin <in.lx >out 2>err 3>&- &
+	local pid=$! got=0
+	wait_for 60 busy $pid
+	kill -TERM $pid
+	wait_for 20 gone $pid || { kill -KILL $pid; fail "still there"; }
+	wait $pid || got=$?
+	((got == 143)) || fail "$got: $(<err)"
+}
