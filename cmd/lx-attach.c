@@ -346,7 +346,7 @@ static int start_worker(char **argv, struct lx_err *e)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return lx_err_sys(e, "socketpair");
-	struct lx_spawn s = { .argv = argv, .env = env, .in = pair[1], .out = pair[1], .err = -1, .keep = -1 };
+	struct lx_spawn s = { .argv = argv, .env = env, .in = pair[1], .out = pair[1], .err = -1, .keep = -1, .tidy = true };
 	int rc = lx_spawn(&s, &r.child, e);
 	close(pair[1]);
 	r.near = pair[0];

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -182,6 +183,13 @@ int lx_io_wait_asked(int fd, struct lx_err *e)
 		if (errno != EINTR)
 			return lx_err_sys(e, "poll");
 	return !lx_sig_asked();
+}
+
+int lx_io_unread(struct lx_err *e)
+{
+	raise(SIGPIPE);
+	errno = EPIPE;
+	return lx_err_sys(e, "stdout");
 }
 
 bool lx_io_ready(int fd)

@@ -44,6 +44,9 @@ int lx_io_wait(int fd, int timeout_ms, struct lx_err *e);
 /* The wait of a source, which the first SIGINT ends: 1: as above; 0: a stop signal came, now or before; -1: error. */
 int lx_io_wait_asked(int fd, struct lx_err *e);
 
+/* The reader of stdout has gone, as a poll told: raises SIGPIPE, as the next write would. -1. */
+int lx_io_unread(struct lx_err *e);
+
 /* True when a read of fd would return at once. */
 bool lx_io_ready(int fd);
 

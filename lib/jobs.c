@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -509,11 +508,8 @@ static int sleep_until_event(struct lx_jobs *js, struct lx_err *e)
 	}
 	if (js->polled[SIGNALS].revents)
 		lx_sig_ack();
-	if (js->polled[OUTPUT].revents & (POLLERR | POLLHUP)) {
-		raise(SIGPIPE); /* as the next write would */
-		errno = EPIPE;
-		return lx_err_sys(e, "stdout");
-	}
+	if (js->polled[OUTPUT].revents & (POLLERR | POLLHUP))
+		return lx_io_unread(e);
 	return 0;
 }
 

@@ -48,7 +48,7 @@ struct peer {
 	int refused;       /* the code of its refusal, while it refuses; 0: it does not */
 };
 
-enum source { STDIN, SIGNAL, SOCKET, PROCESS, LISTENER, GUEST };
+enum source { STDIN, STDOUT, SIGNAL, SOCKET, PROCESS, LISTENER, GUEST };
 
 /* Somebody who has connected and not said who he is. */
 struct guest {

@@ -777,6 +777,8 @@ static int on_event(struct pool *p, const struct epoll_event *ev, struct lx_err 
 	case STDIN:
 		p->readable = true;
 		return 0;
+	case STDOUT: /* asked for nothing: its reader has gone */
+		return lx_io_unread(e);
 	case SIGNAL:
 		lx_sig_ack();
 		return lx_sig_stop() ? lx_err_set(e, LX_SYSTEM, "stopped by a signal") : 0;
@@ -1079,6 +1081,14 @@ static int loop(struct pool *p, struct lx_err *e)
 	return p->sched ? shut_down(p, e) : 0;
 }
 
+static int watch_output(struct pool *p, struct lx_err *e)
+{
+	struct lx_err refused = LX_ERR_INIT;
+	if (pool_watch(p, EPOLL_CTL_ADD, p->stage.conf.out, 0, STDOUT, 0, &refused) < 0 && refused.sys != EPERM) /* a file */
+		return lx_err_sys(e, "epoll");
+	return 0;
+}
+
 static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err *e)
 {
 	struct lx_stage_conf conf = *sc;
@@ -1103,7 +1113,7 @@ static int set_up(struct pool *p, const struct lx_stage_conf *sc, struct lx_err 
 		return -1;
 	if (p->conf->listen && pool_listen(p, e) < 0)
 		return -1;
-	return pool_watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e);
+	return watch_output(p, e) < 0 ? -1 : pool_watch(p, EPOLL_CTL_ADD, lx_sig_fd(), EPOLLIN, SIGNAL, 0, e);
 }
 
 /* Tell those that are left to end, so that they remove what they and their commands made. */

@@ -140,7 +140,7 @@ struct start {
 	char *const *argv;
 	char **sh_argv; /* /bin/sh PATH ARGS, for a file the kernel cannot run */
 	char **env;
-	int fd[3], keep;
+	int fd[3], keep, death; /* death: the signal when we end first */
 	pid_t parent;
 	struct {
 		int err; /* errno of the step that failed; 0: the program runs */
@@ -183,7 +183,7 @@ static bool child_signals(void)
 
 static bool child_setup(const struct start *s)
 {
-	if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+	if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, s->death) < 0)
 		return false;
 	if (getppid() != s->parent) /* it ended before the prctl */
 		_exit(127);
@@ -307,6 +307,7 @@ int lx_spawn(const struct lx_spawn *sp, struct lx_child *c, struct lx_err *e)
 		.env = make_env(sp->env),
 		.fd = { sp->in, sp->out, sp->err },
 		.keep = sp->keep,
+		.death = sp->tidy ? SIGTERM : SIGKILL,
 		.parent = getpid(),
 	};
 	int rc = s.sh_argv && s.env ? start(sp, &s, c, e) : lx_err_sys(e, "cannot start '%s'", sp->argv[0]);

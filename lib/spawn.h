@@ -2,8 +2,8 @@
  *
  * vfork and exec, so that the size of this process does not matter. The child gets its own process
  * group, default signal actions, an empty mask, the caller's soft file limit as it was before
- * lx_spawn_raise_files, and is killed with SIGKILL when this process ends, however it ends (a
- * grandchild is not: it sees its pipes close). Only fds 0, 1, 2 and `keep` reach it, also when the
+ * lx_spawn_raise_files, and gets a signal when this process ends, however it ends: SIGKILL, or SIGTERM for one that
+ * has things of its own to end and remove (a grandchild gets none: it sees its pipes close). Only fds 0, 1, 2 and `keep` reach it, also when the
  * caller of this process left others open.
  *
  * The child's pid names its process group for as long as it has not been reaped: look with
@@ -21,6 +21,7 @@ struct lx_spawn {
 	char *const *env;   /* changes to the inherited environment, NULL-terminated; may be NULL. NAME=VALUE sets, NAME unsets.
 	                     * An inherited LX_FAIL is unset: its descriptor does not reach the child */
 	int in, out, err;   /* become fds 0, 1, 2; -1: inherit, in == -1: /dev/null */
+	bool tidy;          /* SIGTERM, not SIGKILL, when this process ends first */
 	int keep;           /* one more fd, above 2, the child inherits under its own number; -1: none */
 };
 

@@ -33,7 +33,7 @@ int lx_worker_start(struct lx_worker *w, char *const *argv, char *const *env, co
 	*w = (struct lx_worker)LX_WORKER_NONE;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return lx_err_sys(e, "socketpair");
-	struct lx_spawn s = { .argv = argv, .env = env, .in = pair[1], .out = pair[1], .err = -1, .keep = -1 };
+	struct lx_spawn s = { .argv = argv, .env = env, .in = pair[1], .out = pair[1], .err = -1, .keep = -1, .tidy = true };
 	int rc = nonblocking(pair[0], e);
 	if (rc == 0)
 		rc = lx_spawn(&s, &w->child, e);

@@ -437,6 +437,40 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	[[ -z $(ls -A tmp) ]] || fail "left behind: $(ls -A tmp)"
 }
 
+@test "lx-batch: when it is killed its workers end and remove what they made" {
+	mkdir tmp
+	bg sh -c 'TMPDIR=tmp exec lx-batch -n 1 -j 2 -- lx-map -o v -- sh -c "echo \$\$ >pid.\$LX_ID; touch \$1/a; sleep 600 & echo \$! >sleep.\$LX_ID; wait" sh {dir} <in.lx >out.lx'
+	two_started() { [[ $(find . -maxdepth 1 -name 'sleep.*' -size +0 | wc -l) == 2 ]]; }
+	wait_for 20 two_started
+	[[ -n $(ls -A tmp) ]]
+	kill -KILL "$PID"
+	tidied() { [[ -z $(ls -A tmp) ]]; }
+	wait_for 20 tidied
+	for p in pid.* sleep.*; do wait_for 20 gone "$(<"$p")"; done
+}
+
+@test "lx-batch: when its reader has gone no worker is left, whatever they do" {
+	mkfifo pipe
+	bg sh -c 'exec lx-batch -n 1 -j 2 -- lx-map -o v -- sh -c "echo \$\$ >pid.\$LX_ID; exec sleep 600" <in.lx >pipe'
+	exec 7<pipe
+	two_started() { [[ $(find . -maxdepth 1 -name 'pid.*' -size +0 | wc -l) == 2 ]]; }
+	wait_for 20 two_started
+	exec 7<&-
+	wait_for 20 gone "$PID"
+	got=0
+	wait "$PID" || got=$?
+	[[ $got == 141 ]]
+	for p in pid.*; do wait_for 10 gone "$(<"$p")"; done
+	# also while nothing is to be written, for no worker has begun
+	bg sh -c 'exec lx-batch -n 1 --start-timeout 0 -- sh -c "echo \$\$ >silent; exec sleep 600" <in.lx >pipe'
+	exec 7<pipe
+	has_started() { [[ -s silent ]]; }
+	wait_for 20 has_started
+	exec 7<&-
+	wait_for 20 gone "$PID"
+	wait_for 20 gone "$(<silent)"
+}
+
 @test "lx-batch: SIGTERM ends it and its workers" {
 	docs 4 >d.lx
 	setsid lx-batch -n 1 -j 2 -- "$W" -s 30000000 <d.lx >out.lx 2>err 3>&- &
