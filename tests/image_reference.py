@@ -12,6 +12,7 @@ lowest 8 x 8 against their median), on Pillow's own resampling.
 """
 import base64, json, math, random, struct, sys
 from PIL import Image, ImageDraw
+from PIL.PngImagePlugin import PngInfo
 
 
 def make(where):
@@ -22,7 +23,7 @@ def make(where):
         names.append(name)
 
     def noise(mode, w, h):
-        n = {'L': 1, 'RGB': 3, 'RGBA': 4}[mode]
+        n = {'L': 1, 'LA': 2, 'RGB': 3, 'RGBA': 4}[mode]
         return Image.frombytes(mode, (w, h), r.randbytes(w * h * n))
 
     def page(mode, w, h):
@@ -39,6 +40,11 @@ def make(where):
         save(f'page-{w}x{h}.jpg', page('RGB', w, h), quality=90)
     save('grey.jpg', page('L', 200, 300), quality=75)
     save('progressive.jpg', page('RGB', 123, 77), progressive=True, subsampling='4:2:0')
+    gamma = PngInfo()
+    gamma.add(b'gAMA', struct.pack('>I', 100000))
+    save('gamma.png', page('L', 120, 80), pnginfo=gamma)
+    save('alpha.png', noise('RGBA', 40, 33))
+    save('grey-alpha.png', noise('LA', 40, 33))
     save('palette.png', page('RGB', 90, 60).quantize(16))
     save('bits.png', page('L', 77, 50).convert('1'))
     save('interlaced.png', page('RGB', 65, 43))
@@ -74,9 +80,18 @@ def phash(im):
     return bits(v > median for v in low), any(abs(v - median) < 1e-3 for v in low)
 
 
-def answers(path):
+def opened(path):
+    """An image in colour or in grey, on white."""
     im = Image.open(path)
-    im = im.convert('RGB').convert('L') if im.mode in ('P', 'RGBA') else im.convert('L')
+    if im.mode not in ('LA', 'RGBA'):
+        return im.convert('RGB')
+    flat = Image.new('RGB', im.size, 'white')
+    flat.paste(im.convert('RGB'), mask=im.getchannel('A'))
+    return flat
+
+
+def answers(path):
+    im = opened(path).convert('L')
     w, h = im.size
     p = list(im.getdata())
 
@@ -112,7 +127,7 @@ def placed(im, w, h):
 def tensor(size, fit, kind, numbers, path):
     w, h = map(int, size.split('x'))
     v = list(map(float, numbers.split(',')))
-    im = Image.open(path).convert('RGB')
+    im = opened(path)
     im = placed(im, w, h) if fit == 'letterbox' else im.resize((w, h), Image.LANCZOS)
     code = {'f32': 'f', 'f16': 'e', 'u8': 'B'}[kind]
     data = b''
