@@ -225,7 +225,7 @@ static int push(struct pool *p, struct peer *k, struct lx_err *e)
 		if (pool_watch(p, EPOLL_CTL_MOD, k->w.fd, EPOLLIN | (full ? EPOLLOUT : 0), SOCKET, k->number, e) < 0)
 			return -1;
 	}
-	if (full != k->stalled && k->begun) {
+	if (full != k->stalled && k->begun && !k->output_over) {
 		k->stalled = full;
 		lx_sched_stalled(p->sched, k->number, full, p->now);
 	}
@@ -354,12 +354,17 @@ static void tell_to_end(const struct lx_worker *w)
 	lx_child_kill(&w->child, SIGCONT); /* one that was stopped */
 }
 
+static void kill_in(struct pool *p, struct peer *k, uint64_t ms)
+{
+	k->kill_at = lx_io_now_ns() + ms * MS;
+	p->kill_at = k->kill_at < p->kill_at ? k->kill_at : p->kill_at;
+}
+
 /* A worker that is to go ends what it has started itself: its commands are in groups of their own, which it alone knows. */
 static void end_worker(struct pool *p, struct peer *k)
 {
 	tell_to_end(&k->w);
-	k->kill_at = lx_io_now_ns() + KILL_GRACE_MS * MS;
-	p->kill_at = k->kill_at < p->kill_at ? k->kill_at : p->kill_at;
+	kill_in(p, k, KILL_GRACE_MS);
 }
 
 /* The stage gives up for it, and says why then. */
@@ -446,20 +451,11 @@ static int act_one(struct pool *p, enum lx_do what, const struct lx_action *a, s
 	return 0;
 }
 
-/* Between runs nobody owes a sign of life. */
-static void excuse_silence(struct pool *p)
-{
-	for (size_t i = 0; !p->in_run && i < p->n_peers; i++)
-		if (p->peers[i].begun && !p->peers[i].in_segment)
-			lx_sched_heard(p->sched, (int)i, p->now);
-}
-
 static int act(struct pool *p, struct lx_err *e)
 {
 	struct lx_action a;
 	enum lx_do what;
 	tick(p, false);
-	excuse_silence(p);
 	lx_stage_ledger(&p->stage);
 	while ((what = lx_sched_next(p->sched, p->now, &a)) != LX_DO_NOTHING)
 		if (act_one(p, what, &a, e) < 0)
@@ -508,20 +504,20 @@ static int lose(struct pool *p, struct peer *k, struct lx_err *e)
 	return lx_sched_lost(p->sched, k->number, lx_loss_kind(&f), p->now, e) < 0 ? -1 : act(p, e);
 }
 
-/* Its output has ended: let the process end by itself for a moment, for its status' sake. */
+/* Its output has ended: let the process end by itself, for its status' sake, or tidy up when it was told to go. */
 static int output_ended(struct pool *p, struct peer *k, struct lx_err *e)
 {
-	struct lx_err ignored = LX_ERR_INIT;
 	char byte;
-	if (k->kill_at && !k->process_over) {
-		k->output_over = true;
-		return pool_watch(p, EPOLL_CTL_DEL, k->w.fd, 0, SOCKET, k->number, e);
-	}
+	bool told = k->kill_at;
 	k->foreign = lx_reader_foreign(k->w.in);
 	k->garbled = k->foreign || (k->why.code == LX_DATA && !k->why.upstream && recv(k->w.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0);
-	if (!k->garbled && k->w.child.pid)
-		lx_io_wait(k->w.child.pidfd, LINGER_EXIT_MS, &ignored);
-	return lose(p, k, e);
+	if (k->process_over || !k->w.child.pid || (k->garbled && !told))
+		return lose(p, k, e);
+	k->output_over = k->stalled = true;
+	lx_sched_stalled(p->sched, k->number, true, p->now);
+	if (!told)
+		kill_in(p, k, LINGER_EXIT_MS);
+	return pool_watch(p, EPOLL_CTL_DEL, k->w.fd, 0, SOCKET, k->number, e);
 }
 
 /* ---- answers ---- */

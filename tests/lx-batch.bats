@@ -331,6 +331,33 @@ verdicts() { lx-cat --canonical "$1" | jq -r 'select(.[0] == 2) | "\(.[1]) \(.[2
 	done
 }
 
+@test "lx-batch --timeout: what a worker still tidies up is waited for, be its output closed or its shell gone" {
+	docs 1 '["p","silent","p"]' >d.lx
+	# the worker is told to end and closes its output first
+	cat >closes.sh <<-END
+		exec 3<&0
+		"$W" -1 once <&3 &
+		exec 0<&- 3<&-
+		trap 'exec >&-; sleep 0.8; : >closes; exit' TERM
+		wait
+	END
+	# what was started last goes on for a moment while the shell around it is gone
+	cat >chain.sh <<-END
+		exec 3<&0
+		sh -c 'exec 4<&0; trap "sleep 0.3; : >chain; exit" TERM; "$W" -1 once <&4 & wait' <&3 &
+		wait
+	END
+	local how
+	for how in closes chain; do
+		rm -f once
+		lx-batch -n 4 --timeout 0.2 --stats s.json -W "exec sh $how.sh" <d.lx >out.lx 2>err
+		same_stream d.lx out.lx
+		[[ -e $how ]] || fail "$how: it was killed at once"
+		run jq .losses s.json
+		assert_output 1
+	done
+}
+
 @test "lx-batch --max-crashes: counts losses, not the items of one lost batch" {
 	local mode
 	seq 60 | lx-in --lines --run r -d n >d.lx
