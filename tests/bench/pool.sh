@@ -32,14 +32,17 @@ docs() {
 }
 
 # load JSONL WORKERS BATCH US [OPTION...]: one run. Its wall time in $MS (milliseconds), start-up in $START, the rest in stats.
+# On this machine, or where SPREAD says, an lx-batch with whatever makes it have so many workers.
 load() {
 	local in=$1 workers=$2 n=$3 us=$4 t pid
+	local -a spread=("${SPREAD[@]:-lx-batch}")
 	shift 4
+	[[ -v SPREAD ]] || spread+=(-j "$workers")
 	rm -f ready gate stats
 	mkfifo gate
 	: >ready
 	lx-in --run b --jsonl -d doc <gate | lx-expand -d page -i data |
-		lx-batch -q -n "$n" -j "$workers" --stats stats "$@" -- "$B/tool/worker" -s "$us" -a ready >/dev/null &
+		"${spread[@]}" -q -n "$n" --stats stats "$@" -- "$B/tool/worker" -s "$us" -a "$PWD/ready" >/dev/null &
 	pid=$!
 	exec 7>gate
 	while (($(stat -c %s ready) < workers)); do
