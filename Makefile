@@ -40,7 +40,7 @@ FAKES    = $(if $(NVCC),$(B)/fake/libcuda.so.1)
 BENCHES  = $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
 LIBLX    = $(B)/liblx.a $(B)/liblx.so.0
 
-all: $(TOOLS) $(LIBLX)
+all: $(TOOLS) $(LIBLX) $(B)/include/lx/kernel.h
 units: $(UNITS) $(HELPERS) $(FAKES) $(DEVICE)
 
 # Flags are a normal prerequisite: changed flags rebuild.
@@ -57,7 +57,7 @@ $(B)/gpu/compile.o: gpu/kernel.h
 # when the program runs.
 ifneq ($(NVCC),)
 CUDA_FLAGS = -DLX_CUDA -isystem $(dir $(realpath $(shell command -v $(NVCC))))../include -DLX_KERNELS='"$(B)/gpu/kernels.fatbin"' \
-             -DLX_CUDA_ARCHS='"$(strip $(shell $(NVCC) --list-gpu-code | tr '\n' ' '))"'
+             -DLX_CUDA_ARCHS='"$(strip $(shell $(NVCC) --list-gpu-code | sort -V | tr '\n' ' '))"'
 $(B)/gpu/cuda.o $(B)/gpu/driver.o $(B)/tests/device/bench.o: ALL_CFLAGS += $(CUDA_FLAGS)
 $(B)/gpu/cuda.o: $(B)/gpu/kernels.fatbin
 $(B)/gpu/kernels.fatbin: gpu/kernels.cu gpu/kernel.h $(wildcard gpu/*.k.h)
@@ -82,6 +82,11 @@ $(B)/libgpu.a: $(call obj,gpu/*.c)
 $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $^
+
+# Where plugins are compiled before anything is installed.
+$(B)/include/lx/kernel.h: gpu/kernel.h
+	@mkdir -p $(@D)
+	cp $< $@
 
 $(B)/liblx.so.0: $(LIB_OBJ)
 	$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ $(LIBS)

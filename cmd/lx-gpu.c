@@ -29,7 +29,7 @@ static const char usage[] =
 
 static struct cmd_common common = CMD_STAGE_INIT;
 static bool list;
-static const char *device = "auto";
+static const char *device; /* NULL: auto */
 static int cuda_number;
 static struct lx_strs kernel_files, plugin_files;
 static uint64_t threads, device_mem, max_pixels = LX_IMAGE_PIXELS;
@@ -72,7 +72,8 @@ struct frame {
 	struct lx_device_batch batch;
 	struct lx_buf bytes;
 	struct held *held;
-	size_t cap;
+	size_t cap;  /* of held */
+	size_t room; /* of what the batch has for each item */
 	bool running;
 };
 
@@ -130,10 +131,10 @@ static int plan_gpu(void *ctx, struct lx_stage *s, struct lx_plan *p, struct lx_
 
 /* ---- the device ---- */
 
-/* The device asked for exists, as far as can be told before it is used. */
 static int check_device(struct lx_err *e)
 {
 	uint64_t n = 0;
+	device = device ? device : "auto";
 	x.told = common.quiet || common.check || strcmp(device, "auto") != 0;
 	if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0)
 		return 0;
@@ -142,7 +143,21 @@ static int check_device(struct lx_err *e)
 	if (device[4] && lx_opt_uint("--device cuda:N", device + 5, 0, 1023, &n, e) < 0)
 		return -1;
 	cuda_number = (int)n;
-	return common.check || lx_device_cuda_count(e) > 0 ? 0 : lx_err_prefix(e, "--device %.32s", device);
+	return 0;
+}
+
+/* What can be wrong with it is said before anything starts. Nothing is started behind this: CUDA bears no fork. */
+static int prepare_device(struct lx_err *e)
+{
+	struct lx_err why = LX_ERR_INIT;
+	bool own = false, any = strcmp(device, "auto") == 0;
+	for (size_t i = 0; i < x.n_calls; i++)
+		own |= x.calls[i].op->module != NULL;
+	if (common.check || strcmp(device, "cpu") == 0 || (any && (!own || lx_device_cuda_count(&why) < 0)))
+		return 0;
+	if (lx_device_cuda_prepare(cuda_number, x.calls, x.n_calls, e) == 0)
+		return 0;
+	return e->code == LX_USAGE ? -1 : lx_err_prefix(e, "--device %.32s", device);
 }
 
 /* At the first frame: the begin mark has gone ahead. */
@@ -165,10 +180,13 @@ static int open_device(struct lx_err *e)
 
 /* ---- items, by the device's threads ---- */
 
-static bool refuse(struct held *h, const char *type, const char *why)
+__attribute__((format(printf, 3, 4))) static bool refuse(struct held *h, const char *type, const char *fmt, ...)
 {
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(h->why, sizeof(h->why), fmt, ap);
+	va_end(ap);
 	h->type = type;
-	snprintf(h->why, sizeof(h->why), "%.*s", (int)sizeof(h->why) - 1, why);
 	return false;
 }
 
@@ -180,16 +198,16 @@ static bool measure(void *ctx, size_t i, struct lx_device_input *in)
 	struct lx_val v;
 	struct lx_span field = lx_rec_field(&h->rec, x.in_field);
 	if (!field.p)
-		return refuse(h, "no-field", "no such field (-i)");
+		return refuse(h, "no-field", "no field '%.100s' (-i)", x.in_field);
 	if (lx_val_from(field, &v) < 0 || (v.type != LX_BIN && v.type != LX_STR))
-		return refuse(h, "bad-field", "neither a string nor bytes");
+		return refuse(h, "bad-field", "the field '%.100s' is neither a string nor bytes (-i)", x.in_field);
 	h->value = v.s;
 	if (x.calls[0].op->input != LX_IMAGE) {
 		*in = (struct lx_device_input){ .bytes = v.s.p, .len = v.s.len };
 		return true;
 	}
 	if (lx_image_probe(v.s, max_pixels, &h->im, &why) < 0)
-		return refuse(h, "bad-image", why.msg);
+		return refuse(h, "bad-image", "%s", why.msg);
 	*in = (struct lx_device_input){
 		.len = (uint64_t)h->im.width * h->im.height * h->im.channels, .width = h->im.width, .height = h->im.height, .channels = h->im.channels,
 	};
@@ -201,15 +219,13 @@ static bool decode(void *ctx, size_t i, const struct lx_device_input *in, uint8_
 	struct frame *f = ctx;
 	struct lx_err why = LX_ERR_INIT;
 	(void)in;
-	return lx_image_decode(f->held[i].value, &f->held[i].im, to, &why) == 0 || refuse(&f->held[i], "bad-image", why.msg);
+	return lx_image_decode(f->held[i].value, &f->held[i].im, to, &why) == 0 || refuse(&f->held[i], "bad-image", "%s", why.msg);
 }
 
 static void oversize(void *ctx, size_t i, uint64_t need)
 {
 	struct frame *f = ctx;
-	char why[96];
-	snprintf(why, sizeof(why), "%llu bytes on the device, more than it may use (--device-mem)", (unsigned long long)need);
-	refuse(&f->held[i], "oversize", why);
+	refuse(&f->held[i], "oversize", "%llu bytes on the device, more than it may use (--device-mem)", (unsigned long long)need);
 }
 
 /* ---- frames ---- */
@@ -217,21 +233,35 @@ static void oversize(void *ctx, size_t i, uint64_t need)
 /* Room for one more item. */
 static int grow(struct frame *f, struct lx_err *e)
 {
-	struct lx_device_batch *b = &f->batch;
 	size_t cap = f->cap ? 2 * f->cap : 64;
-	if (b->n < f->cap)
+	if (f->batch.n < f->cap)
 		return 0;
 	struct held *held = realloc(f->held, cap * sizeof(*held));
-	f->held = held ? held : f->held;
-	struct lx_device_input *in = held ? realloc(b->in, cap * sizeof(*in)) : NULL;
-	b->in = in ? in : b->in;
-	uint64_t *out = in ? realloc(b->out, cap * x.words * sizeof(*out)) : NULL;
-	b->out = out ? out : b->out;
-	uint32_t *status = out ? realloc(b->status, cap * x.n_calls * sizeof(*status)) : NULL;
-	b->status = status ? status : b->status;
-	if (!status)
+	if (!held)
 		return lx_err_sys(e, "a batch of %zu items", cap);
+	f->held = held;
 	f->cap = cap;
+	return 0;
+}
+
+/* What the batch has for each item, results above all: they may be much, and how many there are is known by now. */
+static int make_room(struct frame *f, struct lx_err *e)
+{
+	struct lx_device_batch *b = &f->batch;
+	size_t out;
+	if (b->n <= f->room)
+		return 0;
+	free(b->in);
+	free(b->out);
+	free(b->status);
+	f->room = 0;
+	errno = ENOMEM;
+	b->in = malloc(b->n * sizeof(*b->in));
+	b->out = lx_size_mul(b->n, x.words * sizeof(*b->out), &out) ? malloc(out) : NULL;
+	b->status = malloc(b->n * x.n_calls * sizeof(*b->status));
+	if (!b->in || !b->out || !b->status)
+		return lx_err_sys(e, "results of %zu items, %zu bytes each (smaller batches: lx-batch -n)", b->n, x.words * sizeof(*b->out));
+	f->room = b->n;
 	return 0;
 }
 
@@ -248,29 +278,35 @@ static int hold(const struct lx_rec *r, struct lx_err *e)
 	return lx_buf_check(&f->bytes, e);
 }
 
-/* An op refused the item. */
-static int answer_refused(struct held *h, const struct lx_gpu_op *op, uint32_t number, struct lx_err *e)
+/* An op refused the item, whose results it may have put a place into. */
+static int answer_refused(struct held *h, const struct lx_gpu_op *op, uint32_t status, uint64_t place, struct lx_err *e)
 {
 	struct lx_gpu_failure f;
+	uint32_t number = status & ~LX_REFUSED_AT;
 	if (!lx_gpu_failure(op, number, &f))
 		return lx_err_set(e, LX_WORKER, "%s: LX_REFUSE(%u), and its LX_KERNEL lists no such failure", op->name, number);
-	snprintf(h->why, sizeof(h->why), "refused by %s", op->name);
+	if (op->explain)
+		op->explain(op, h->value, h->why, sizeof(h->why));
+	else if (status & LX_REFUSED_AT)
+		snprintf(h->why, sizeof(h->why), "refused by %s at %llu", op->name, (unsigned long long)place);
+	else
+		snprintf(h->why, sizeof(h->why), "refused by %s", op->name);
 	return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = f.type, .scope = f.scope, .message = lx_span_str(h->why) }, e);
 }
 
 /* An item that was barred while it was computed is not answered as present. */
 static int answer(struct held *h, const struct lx_device_input *in, const uint64_t *out, const uint32_t *status, struct lx_err *e)
 {
-	size_t at[OPS_MAX + 1] = { 0 };
+	size_t at[OPS_MAX + 1] = { 0 }, first = 0;
 	struct lx_span cause = { 0 };
 	enum lx_outcome barred = lx_stage_barred(&x.stage, &h->rec, &cause);
 	if (h->type)
 		return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = h->type, .message = lx_span_str(h->why) }, e);
 	if (barred != LX_PRESENT)
 		return barred == LX_DROPPED ? lx_stage_drop(&x.stage, &h->rec, e) : lx_stage_suppress(&x.stage, &h->rec, cause, e);
-	for (size_t i = 0; i < x.n_calls; i++)
+	for (size_t i = 0; i < x.n_calls; first += x.calls[i++].words)
 		if (status[i])
-			return answer_refused(h, x.calls[i].op, status[i], e);
+			return answer_refused(h, x.calls[i].op, status[i], out[first], e);
 	lx_buf_clear(&x.values);
 	for (size_t i = 0; i < x.n_calls; out += x.calls[i++].words) {
 		x.calls[i].op->pack(&x.values, out, &x.calls[i], in);
@@ -351,7 +387,7 @@ static int run_frame(struct lx_err *e)
 	f->batch.words = x.words;
 	f->running = true;
 	x.open = NULL;
-	if (!x.device && open_device(e) < 0)
+	if (make_room(f, e) < 0 || (!x.device && open_device(e) < 0))
 		return -1;
 	lx_device_start(x.device, &f->batch);
 	while ((left = finish_done(e)) == LX_DEVICE_BATCHES)
@@ -399,7 +435,7 @@ static void print_list(void)
 	if (n < 0)
 		printf("no device\tcuda\t%s\n", why.msg);
 	if (lx_device_cuda_archs())
-		printf("compiled for\tcuda\t%s\n", lx_device_cuda_archs());
+		printf("compiled for\tcuda\t%s, and as PTX for those to come\n", lx_device_cuda_archs());
 	const struct lx_gpu_op *op;
 	for (size_t i = 0; (op = lx_gpu_op_at(i)); i++)
 		printf("op\t%s%s\t%s to %s; %s\n", op->name, op->args, inputs[op->input], op->result, op->help);
@@ -410,6 +446,8 @@ static int add_op(const char *text, struct lx_err *e)
 	struct lx_gpu_call *c = &x.calls[x.n_calls];
 	if (x.n_calls == OPS_MAX)
 		return lx_err_set(e, LX_USAGE, "over %d ops", OPS_MAX);
+	if (*text == '-')
+		return lx_err_set(e, LX_USAGE, "'%.64s' behind an op: options go before the ops", text);
 	if (lx_gpu_parse(c, text, e) < 0)
 		return -1;
 	if (c->op->input != x.calls[0].op->input)
@@ -435,10 +473,28 @@ static int add_files(struct lx_err *e)
 	return 0;
 }
 
+/* --list goes with --kernel and --plugin, and with nothing that it would not heed. */
+static int check_list(const char *operand, struct lx_err *e)
+{
+	const struct {
+		bool given;
+		const char *what;
+	} all[] = {
+		{ operand, operand }, { common.domain, "-d" }, { common.in_field, "-i" }, { common.out_field, "-o" }, { device, "--device" },
+		{ threads, "-j" }, { device_mem, "--device-mem" }, { max_pixels != LX_IMAGE_PIXELS, "--max-pixels" }, { common.drop.n, "--drop" },
+		{ common.stats, "--stats" }, { common.trace, "--trace" }, { common.from, "--from" }, { common.to, "--to" },
+		{ common.packing >= 0, "--compress" },
+	};
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i].given)
+			return lx_err_set(e, LX_USAGE, "'%.64s' with --list, which shows all there is", all[i].what);
+	return 0;
+}
+
 static int configure(int argc, char **argv, struct lx_err *e)
 {
 	int first = cmd_options(argc, argv, options, e);
-	if (first < 0 || add_files(e) < 0 || list)
+	if (first < 0 || (list && check_list(argv[first], e) < 0) || add_files(e) < 0 || list)
 		return first < 0 || e->code ? -1 : 0;
 	x.in_field = common.in_field ? common.in_field : "data";
 	for (char **op = argv + first; *op; op++)
@@ -455,7 +511,7 @@ static int configure(int argc, char **argv, struct lx_err *e)
 		x.edits[i].name = lx_span_str(common.drop.v[i]);
 	for (size_t i = 0; i < x.n_calls; i++)
 		x.edits[common.drop.n + i].name = lx_span_str(x.names[i]);
-	return check_device(e);
+	return check_device(e) < 0 || prepare_device(e) < 0 ? -1 : 0;
 }
 
 static void run(struct lx_err *e)
@@ -472,7 +528,7 @@ static void run(struct lx_err *e)
 
 static void release(void)
 {
-	if (lx_sig_stop()) /* a kernel that has no end is not waited for: the process ends with it */
+	if (lx_sig_asked()) /* a kernel that has no end, or a compiler, is not waited for: the process ends with it */
 		return;
 	lx_stage_release(&x.stage);
 	lx_device_free(x.device); /* its threads read what is freed next */

@@ -55,6 +55,10 @@ while getopts t: o; do
 	*) exit 2 ;;
 	esac
 done
+if [[ ! $least =~ ^(0(\.[0-9]+)?|1(\.0+)?)$ ]]; then
+	echo "text-dedup.sh: -t: '$least' is no number from 0 to 1" >&2
+	exit 2
+fi
 shift $((OPTIND - 1))
 if (($# == 0)); then
 	sed -n '2s/^# /usage: /p' "$0" >&2

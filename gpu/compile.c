@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,10 +26,12 @@ static const char *const flags[] = { "-x", "c", "-std=gnu11", "-O3", "-fPIC", "-
 #define N_FLAGS (sizeof(flags) / sizeof(*flags))
 
 struct compile {
-	const char *file, *cc;
-	char *cache;          /* the folder; NULL: nothing is kept */
-	char name[48];        /* there */
-	char *dir;            /* for the compiler's outputs */
+	const char *file;
+	const struct lx_buf *source;
+	const char *cc;
+	char *program; /* where that lies */
+	char *kept;    /* the path of what is kept of it; NULL: nothing is */
+	char *dir;     /* for the compiler */
 };
 
 static char *join(const char *dir, const char *name, struct lx_err *e)
@@ -41,17 +44,19 @@ static char *join(const char *dir, const char *name, struct lx_err *e)
 	return path;
 }
 
-int lx_compile_read(const char *file, struct lx_buf *source, struct lx_err *e)
+int lx_compile_read(const char *file, uint64_t max, const char *max_text, struct lx_buf *to, struct lx_err *e)
 {
 	struct lx_err why = LX_ERR_INIT;
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0;
 	if (fd < 0)
 		return lx_err_set(e, LX_USAGE, "%s", strerror(errno));
-	int rc = lx_io_slurp(fd, source, LX_COMPILE_SOURCE, "16 MiB", &why);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		rc = lx_err_set(e, LX_USAGE, "not a regular file, and it is read more than once");
+	else if (lx_io_slurp(fd, to, max, max_text, &why) < 0)
+		rc = lx_err_set(e, LX_USAGE, "%s", why.msg);
 	close(fd);
-	if (rc < 0)
-		return lx_err_set(e, LX_USAGE, "%s", why.msg);
-	return lx_buf_cstr(source) ? 0 : lx_buf_check(source, e);
+	return rc < 0 || lx_buf_cstr(to) ? rc : lx_buf_check(to, e);
 }
 
 /* ---- what is kept ---- */
@@ -81,44 +86,29 @@ static char *cache_dir(void)
 	return NULL;
 }
 
-/* Where the shell would find it. */
-static bool stat_program(const char *name, struct stat *st)
+/* Its name says of what it was made, by what and how. */
+static char *kept_path(const struct compile *c)
 {
-	const char *path = strchr(name, '/') ? "" : getenv("PATH");
-	for (const char *p = path ? path : "/usr/bin:/bin"; p; p = strchr(p, ':') ? strchr(p, ':') + 1 : NULL) {
-		char file[4096];
-		int len = (int)strcspn(p, ":");
-		if (strchr(name, '/'))
-			snprintf(file, sizeof(file), "%s", name);
-		else
-			snprintf(file, sizeof(file), "%.*s/%s", len ? len : 1, len ? p : ".", name);
-		if (access(file, X_OK) == 0 && stat(file, st) == 0 && S_ISREG(st->st_mode))
-			return true;
-	}
-	return false;
-}
-
-static void name_of(struct compile *c, const struct lx_buf *source)
-{
+	struct lx_err why = LX_ERR_INIT;
 	struct stat st = { 0 };
-	XXH3_state_t *h = XXH3_createState();
-	if (!h || !stat_program(c->cc, &st)) {
-		free(c->cache);
-		c->cache = NULL;
-	}
-	if (c->cache) {
+	char name[48], *path = NULL, *dir = c->program && stat(c->program, &st) == 0 ? cache_dir() : NULL;
+	XXH3_state_t *h = dir ? XXH3_createState() : NULL;
+	if (h) {
 		const uint64_t compiler[] = { st.st_dev, st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec };
 		XXH3_128bits_reset(h);
-		XXH3_128bits_update(h, source->p, source->len + 1);
+		XXH3_128bits_update(h, c->source->p, c->source->len + 1);
 		XXH3_128bits_update(h, lx_kernel_header, strlen(lx_kernel_header) + 1);
 		XXH3_128bits_update(h, compiler, sizeof(compiler));
 		XXH3_128bits_update(h, c->cc, strlen(c->cc) + 1);
 		for (size_t i = 0; i < N_FLAGS; i++)
 			XXH3_128bits_update(h, flags[i], strlen(flags[i]) + 1);
 		XXH128_hash_t sum = XXH3_128bits_digest(h);
-		snprintf(c->name, sizeof(c->name), "%016llx%016llx.so", (unsigned long long)sum.high64, (unsigned long long)sum.low64);
+		snprintf(name, sizeof(name), "%016llx%016llx.so", (unsigned long long)sum.high64, (unsigned long long)sum.low64);
+		path = join(dir, name, &why);
 	}
 	XXH3_freeState(h);
+	free(dir);
+	return path;
 }
 
 static XXH128_canonical_t sum_of(const uint8_t *p, size_t len)
@@ -128,50 +118,40 @@ static XXH128_canonical_t sum_of(const uint8_t *p, size_t len)
 	return sum;
 }
 
-/* The path of a whole one; NULL: there is none. */
-static char *find_kept(const struct compile *c, struct lx_err *e)
+/* false: there is no whole one. */
+static bool find_kept(const char *path, struct lx_buf *object)
 {
 	struct lx_err why = LX_ERR_INIT;
-	struct lx_buf b = { 0 };
 	struct stat st;
+	XXH128_canonical_t sum;
 	bool whole = false;
-	char *path = c->cache ? join(c->cache, c->name, e) : NULL;
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours_alone(&st) && lx_io_slurp(fd, &b, PLUGIN_MAX, "", &why) == 0 &&
-	    b.len > sizeof(XXH128_canonical_t)) {
-		XXH128_canonical_t sum = sum_of(b.p, b.len - sizeof(sum));
-		whole = memcmp(b.p + b.len - sizeof(sum), &sum, sizeof(sum)) == 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ours_alone(&st) && lx_io_slurp(fd, object, PLUGIN_MAX, "", &why) == 0 && object->len > sizeof(sum)) {
+		object->len -= sizeof(sum);
+		sum = sum_of(object->p, object->len);
+		whole = memcmp(object->p + object->len, &sum, sizeof(sum)) == 0;
 	}
-	if (fd >= 0)
-		close(fd);
-	lx_buf_free(&b);
-	if (!whole) {
-		free(path);
-		path = NULL;
-	}
-	return path;
+	close(fd);
+	if (!whole)
+		lx_buf_clear(object);
+	return whole;
 }
 
-/* Put a checksum behind it, and it into its place. The path; NULL: it is not kept. */
-static char *keep(const struct compile *c, const char *made)
+/* With a checksum behind it. Where that cannot be, it is made again next time. */
+static void keep(const char *path, const struct lx_buf *object)
 {
 	struct lx_err why = LX_ERR_INIT;
-	struct lx_buf b = { 0 };
-	char *path = join(c->cache, c->name, &why);
-	int fd = open(made, O_RDWR | O_APPEND | O_CLOEXEC);
-	bool ok = path && fd >= 0 && fchmod(fd, 0600) == 0 && lx_io_slurp(fd, &b, PLUGIN_MAX, "", &why) == 0;
-	if (ok) {
-		XXH128_canonical_t sum = sum_of(b.p, b.len);
-		ok = lx_io_write(fd, &sum, sizeof(sum), &why) == 0 && rename(made, path) == 0;
-	}
-	if (fd >= 0)
-		close(fd);
-	lx_buf_free(&b);
-	if (!ok) {
-		free(path);
-		path = NULL;
-	}
-	return path;
+	struct lx_outfile f;
+	struct stat st;
+	XXH128_canonical_t sum = sum_of(object->p, object->len);
+	if ((lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) || lx_outfile_open(&f, path, &why) < 0)
+		return;
+	if (fchmod(f.fd, 0600) == 0 && lx_io_write(f.fd, object->p, object->len, &why) == 0 && lx_io_write(f.fd, &sum, sizeof(sum), &why) == 0)
+		lx_outfile_commit(&f, &why);
+	else
+		lx_outfile_discard(&f);
 }
 
 /* ---- the compiler ---- */
@@ -210,21 +190,33 @@ static int await_child(struct lx_child *child, const struct compile *c, struct l
 	return WEXITSTATUS(status) ? lx_err_set(e, LX_USAGE, "it does not compile: see what %s wrote above", c->cc) : 0;
 }
 
+/* Of a file that is no source the first errors are enough. Clang gives up after 20 unasked, and does not know the flag. */
+static bool wants_limit(const char *program)
+{
+	char *path = realpath(program, NULL);
+	bool wants = !path || !strstr(strrchr(path, '/'), "clang");
+	free(path);
+	return wants;
+}
+
 static int run_compiler(const struct compile *c, const char *out, const char *deps, struct lx_err *e)
 {
 	const char *argv[N_FLAGS + 16] = { c->cc };
 	size_t n = 1;
+	char tmp[4096 + sizeof("TMPDIR=")];
 	for (size_t i = 0; i < N_FLAGS; i++)
 		argv[n++] = flags[i];
+	if (wants_limit(c->program))
+		argv[n++] = "-fmax-errors=20";
 	const char *rest[] = { "-MF", deps, "-o", out, "-isystem", c->dir, c->file };
 	for (size_t i = 0; i < sizeof(rest) / sizeof(*rest); i++)
 		argv[n++] = rest[i];
+	/* What it needs for a while goes with the folder, also when it is ended before it is done. */
+	snprintf(tmp, sizeof(tmp), "TMPDIR=%s", c->dir);
+	char *const env[] = { tmp, NULL };
 	/* What it says is the user's, and nothing of it may get into the stream. */
-	const struct lx_spawn s = { .argv = (char *const *)(void *)argv, .in = -1, .out = 2, .err = 2, .keep = -1 };
+	const struct lx_spawn s = { .argv = (char *const *)(void *)argv, .env = env, .in = -1, .out = 2, .err = 2, .keep = -1 };
 	struct lx_child child = LX_CHILD_NONE;
-	struct lx_err why = LX_ERR_INIT;
-	if (lx_spawn_check(c->cc, &why) < 0)
-		return lx_err_set(e, LX_USAGE, "no C compiler to compile it with: %s (set CC, or use --plugin)", why.msg);
 	return lx_spawn(&s, &child, e) < 0 ? -1 : await_child(&child, c, e);
 }
 
@@ -234,66 +226,83 @@ static bool has_others(const char *deps)
 	struct lx_err why = LX_ERR_INIT;
 	struct lx_buf b = { 0 };
 	size_t n = 0;
-	int fd = open(deps, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && lx_io_slurp(fd, &b, LX_COMPILE_SOURCE, "", &why) == 0 && lx_buf_cstr(&b))
+	if (lx_compile_read(deps, LX_COMPILE_SOURCE, "", &b, &why) == 0)
 		for (const char *p = (const char *)b.p; *p; p++) {
 			bool first = p > (const char *)b.p && (p[-1] == ' ' || p[-1] == '\n'), escapes = *p == '\\' && p[1];
 			n += first && !strchr(" \n", *p) && !(escapes && p[1] == '\n');
 			p += escapes;
 		}
-	if (fd >= 0)
-		close(fd);
 	lx_buf_free(&b);
 	return n != 1;
 }
 
-static int compile(struct compile *c, struct lx_compiled *to, struct lx_err *e)
+/* Whoever edits the file meanwhile gets neither what was there nor what is: least of all to keep. */
+static int check_unchanged(const struct compile *c, struct lx_err *e)
 {
-	char *deps = join(c->dir, "deps", e);
-	to->path = join(c->dir, "kernel.so", e);
-	int rc = deps && to->path && write_header(c->dir, e) == 0 ? run_compiler(c, to->path, deps, e) : -1;
-	if (rc == 0 && c->cache && !has_others(deps)) {
-		char *kept = keep(c, to->path);
-		if (kept) {
-			free(to->path);
-			to->path = kept;
-		}
-	}
-	free(deps);
+	struct lx_buf now = { 0 };
+	int rc = lx_compile_read(c->file, LX_COMPILE_SOURCE, LX_COMPILE_SOURCE_TEXT, &now, e);
+	if (rc == 0 && !lx_span_eq(lx_buf_view(&now), lx_buf_view(c->source)))
+		rc = lx_err_set(e, LX_USAGE, "it was changed while it was compiled");
+	lx_buf_free(&now);
 	return rc;
 }
 
-int lx_compile(const char *file, const struct lx_buf *source, struct lx_compiled *to, struct lx_err *e)
+static int compile_in_dir(const struct compile *c, struct lx_buf *object, struct lx_err *e)
+{
+	char *deps = join(c->dir, "deps", e), *out = join(c->dir, "kernel.so", e);
+	int rc = deps && out && write_header(c->dir, e) == 0 ? run_compiler(c, out, deps, e) : -1;
+	if (rc == 0)
+		rc = check_unchanged(c, e) < 0 ? -1 : lx_compile_read(out, PLUGIN_MAX, "256 MiB", object, e);
+	if (rc == 0 && c->kept && !has_others(deps))
+		keep(c->kept, object);
+	free(deps);
+	free(out);
+	return rc;
+}
+
+static int compile(struct compile *c, struct lx_buf *object, struct lx_err *e)
+{
+	struct lx_err why = LX_ERR_INIT;
+	if (!c->program)
+		return -1;
+	c->dir = lx_dir_make(NULL, &why);
+	if (!c->dir)
+		return lx_err_set(e, LX_SYSTEM, "no folder for the compiler in %s: %s (TMPDIR)", lx_io_tmpdir(NULL), strerror(why.sys));
+	int rc = compile_in_dir(c, object, e);
+	lx_dir_remove(c->dir, &why);
+	free(c->dir);
+	return rc;
+}
+
+/* A file of its own, so that nobody can change or remove what was checked, and one that may be run wherever the folder lies. */
+static int object_file(const struct compile *c, const struct lx_buf *object, struct lx_err *e)
+{
+	int fd = memfd_create("kernel", MFD_CLOEXEC);
+	if (fd < 0)
+		return lx_err_sys(e, "memfd_create");
+	if (lx_io_write(fd, object->p, object->len, e) == 0)
+		return fd;
+	close(fd);
+	return lx_err_prefix(e, "%s", c->file);
+}
+
+int lx_compile(const char *file, const struct lx_buf *source, struct lx_err *e)
 {
 	const char *cc = getenv("CC");
 	struct lx_err why = LX_ERR_INIT;
-	struct compile c = { .file = file, .cc = cc && *cc ? cc : "cc", .cache = cache_dir() };
-	*to = (struct lx_compiled){ 0 };
-	name_of(&c, source);
-	if ((to->path = find_kept(&c, e))) {
-		free(c.cache);
-		return 0;
-	}
-	/* In the cache itself: a rename does not leave a file system. */
-	c.dir = to->dir = c.cache ? lx_dir_make(c.cache, &why) : NULL;
-	if (!c.dir) {
-		free(c.cache);
-		c.cache = NULL;
-		c.dir = to->dir = lx_dir_make(NULL, e);
-	}
-	int rc = c.dir ? compile(&c, to, e) : -1;
-	free(c.cache);
-	if (rc < 0)
-		lx_compiled_free(to);
-	return rc;
-}
-
-void lx_compiled_free(struct lx_compiled *c)
-{
-	struct lx_err why = LX_ERR_INIT;
-	if (c->dir)
-		lx_dir_remove(c->dir, &why);
-	free(c->dir);
-	free(c->path);
-	*c = (struct lx_compiled){ 0 };
+	struct lx_buf object = { 0 };
+	struct compile c = { .file = file, .source = source, .cc = cc && *cc ? cc : "cc" };
+	const uint8_t *nul = memchr(source->p, 0, source->len);
+	if (nul)
+		return lx_err_set(e, LX_USAGE, "no source: byte %zu is NUL", (size_t)(nul - source->p));
+	c.program = lx_spawn_find(c.cc, &why);
+	if (!c.program)
+		return lx_err_set(e, LX_USAGE, "no C compiler to compile it with: %s (set CC, or use --plugin)", why.msg);
+	c.kept = kept_path(&c);
+	bool found = c.kept && find_kept(c.kept, &object);
+	int fd = found || compile(&c, &object, e) == 0 ? object_file(&c, &object, e) : -1;
+	lx_buf_free(&object);
+	free(c.kept);
+	free(c.program);
+	return fd;
 }

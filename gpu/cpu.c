@@ -96,14 +96,24 @@ static void work(void *ctx, size_t i, uint32_t thread)
 		l->d->no_memory = true;
 }
 
+static int no_memory(const struct cpu *d, const struct lx_piece *p, struct lx_err *e)
+{
+	uint64_t most = 0;
+	for (size_t i = p->from; i < p->to; i++) {
+		uint64_t need = lx_item_bad(&p->b->in[i]) ? 0 : lx_device_need(p->b, &p->b->in[i]);
+		most = need > most ? need : most;
+	}
+	return lx_err_set(e, LX_SYSTEM, "no memory: an item needs %llu bytes, and %u at a time are computed (fewer: -j; what is too large fails alone: --device-mem)",
+	                  (unsigned long long)most, d->n_hands);
+}
+
 static int run(struct lx_device *device, uint32_t lane, const struct lx_piece *p, struct lx_err *e)
 {
 	struct cpu *d = device->own;
-	size_t n = p->to - p->from;
 	(void)lane;
 	lx_tables_trim(&d->tables);
-	lx_threads_run(device->threads, n, work, &(struct loop){ d, p });
-	return d->no_memory ? lx_err_set(e, LX_SYSTEM, "no memory for a batch of %zu items (smaller batches: lx-batch -n)", n) : 0;
+	lx_threads_run(device->threads, p->to - p->from, work, &(struct loop){ d, p });
+	return d->no_memory ? no_memory(d, p, e) : 0;
 }
 
 static void release(struct lx_device *device)

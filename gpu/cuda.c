@@ -27,6 +27,12 @@ int lx_device_cuda_count(struct lx_err *e)
 	return without(e);
 }
 
+int lx_device_cuda_prepare(int number, const struct lx_gpu_call *calls, size_t n, struct lx_err *e)
+{
+	(void)number, (void)calls, (void)n;
+	return without(e);
+}
+
 const char *lx_device_cuda_archs(void)
 {
 	return NULL;
@@ -66,6 +72,7 @@ struct hand {
 	CUdeviceptr mem;
 	uint8_t *up, *down; /* pinned */
 	uint64_t mem_cap, up_cap, down_cap;
+	struct lx_tables resampling;
 	struct place *places;
 	struct sent *sent;
 	size_t n, n_sent, cap;
@@ -88,12 +95,11 @@ struct module {
 struct cuda {
 	CUdevice device;
 	CUcontext context;
-	int number, major, minor;
+	int number;
 	struct module *modules;
 	struct function *functions;
 	pthread_mutex_t decoding; /* all threads work for one lane */
 	pthread_mutex_t loading;  /* of modules and functions */
-	struct lx_tables tables;
 	struct hand hands[LANES];
 };
 
@@ -106,14 +112,12 @@ static struct module *load_module(struct cuda *d, struct lx_gpu_module *of, stru
 		m = m->next;
 	if (m)
 		return m;
-	if (of && !of->image && of->make(of, d->major, d->minor, e) < 0)
-		return NULL;
 	m = calloc(1, sizeof(*m));
 	if (!m) {
 		lx_err_sys(e, "kernels");
 		return NULL;
 	}
-	CUresult rc = lx_cuda.cuModuleLoadData(&m->m, of ? of->image : lx_kernels);
+	CUresult rc = lx_cuda.cuModuleLoadData(&m->m, of ? of->image : lx_kernels); /* lx_device_cuda_prepare made it */
 	if (rc != CUDA_SUCCESS) {
 		lx_cuda_fail(rc, e, "cuda:%d does not take the kernels of %s", d->number, of ? of->name : "lx-gpu");
 		free(m);
@@ -180,22 +184,22 @@ static int launch(struct cuda *d, struct hand *h, const struct lx_gpu_op *op, ui
 /* ---- where things go ---- */
 
 /* Room for another table, which is sent once. -1: no memory. */
-static int send_table(struct cuda *d, struct hand *h, uint32_t in, uint32_t out)
+static int send_table(struct hand *h, uint32_t in, uint32_t out)
 {
 	for (size_t i = 0; i < h->n_sent; i++)
 		if (h->sent[i].in == in && h->sent[i].out == out)
 			return 0;
-	const int32_t *table = lx_tables_get(&d->tables, in, out);
+	const int32_t *table = lx_tables_get(&h->resampling, in, out);
 	h->sent[h->n_sent++] = (struct sent){ .in = in, .out = out, .table = table };
 	return table ? 0 : -1;
 }
 
-static int send_tables(struct cuda *d, struct hand *h, const struct lx_gpu_call *c, const struct lx_device_input *in)
+static int send_tables(struct hand *h, const struct lx_gpu_call *c, const struct lx_device_input *in)
 {
 	uint32_t columns, rows;
 	if (!lx_gpu_size(c, in, &columns, &rows))
 		return 0;
-	return send_table(d, h, in->width, columns) < 0 || send_table(d, h, in->height, rows) < 0 ? -1 : 0;
+	return send_table(h, in->width, columns) < 0 || send_table(h, in->height, rows) < 0 ? -1 : 0;
 }
 
 static uint64_t table_at(const struct hand *h, uint32_t in, uint32_t out)
@@ -222,11 +226,12 @@ static int make_room(struct hand *h, const struct lx_piece *p)
 }
 
 /* The sections of a piece. -1: no memory. */
-static int lay_out(struct cuda *d, struct hand *h, const struct lx_piece *p)
+static int lay_out(struct hand *h, const struct lx_piece *p)
 {
 	const struct lx_device_batch *b = p->b;
 	uint64_t at = 0;
 	h->n = h->n_sent = 0;
+	lx_tables_trim(&h->resampling);
 	if (make_room(h, p) < 0)
 		return -1;
 	for (size_t i = p->from; i < p->to; i++) {
@@ -236,7 +241,7 @@ static int lay_out(struct cuda *d, struct hand *h, const struct lx_piece *p)
 		h->places[h->n++] = (struct place){ .i = i, .in = at };
 		at += lx_align16(in->len);
 		for (size_t c = 0; c < b->n_calls; c++)
-			if (send_tables(d, h, &b->calls[c], in) < 0)
+			if (send_tables(h, &b->calls[c], in) < 0)
 				return -1;
 	}
 	h->items = at;
@@ -423,7 +428,7 @@ static int run_piece(struct lx_device *device, struct hand *h, const struct lx_p
 {
 	struct cuda *d = device->own;
 	size_t n, grey;
-	if (lay_out(d, h, p) < 0)
+	if (lay_out(h, p) < 0)
 		return lx_err_set(e, LX_SYSTEM, "no memory for a batch of %zu items (smaller batches: lx-batch -n)", p->to - p->from);
 	if (!h->n)
 		return 0;
@@ -485,6 +490,7 @@ static void release_hand(struct hand *h)
 		lx_cuda.cuMemFreeHost(h->up);
 	if (h->down)
 		lx_cuda.cuMemFreeHost(h->down);
+	lx_tables_free(&h->resampling);
 	free(h->places);
 	free(h->sent);
 }
@@ -507,23 +513,28 @@ static void release(struct lx_device *device)
 	}
 	if (d->context)
 		lx_cuda.cuDevicePrimaryCtxRelease(d->device);
-	lx_tables_free(&d->tables);
 	pthread_mutex_destroy(&d->decoding);
 	pthread_mutex_destroy(&d->loading);
 	free(d);
 }
 
-/* Context, streams, the built-in kernels. *mem: what is free. */
+/* The device of that number, -1: LX_WORKER. */
+static int find_device(int number, CUdevice *device, struct lx_err *e)
+{
+	int n = lx_cuda_open(e);
+	if (n < 0)
+		return -1;
+	if (number >= n)
+		return lx_err_set(e, LX_WORKER, "there is no cuda:%d: the machine has %d device%s", number, n, n == 1 ? "" : "s");
+	CUresult rc = lx_cuda.cuDeviceGet(device, number);
+	return rc == CUDA_SUCCESS ? 0 : lx_cuda_fail(rc, e, "cuda:%d cannot be used", number);
+}
+
+/* Context, streams. *mem: what is free. */
 static int open_device(struct cuda *d, char *name, int size, uint64_t *mem, struct lx_err *e)
 {
 	size_t left = 0, all;
-	CUresult rc = lx_cuda.cuDeviceGet(&d->device, d->number);
-	if (rc == CUDA_SUCCESS)
-		rc = lx_cuda.cuDeviceGetName(name, size, d->device);
-	if (rc == CUDA_SUCCESS)
-		rc = lx_cuda.cuDeviceGetAttribute(&d->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->device);
-	if (rc == CUDA_SUCCESS)
-		rc = lx_cuda.cuDeviceGetAttribute(&d->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->device);
+	CUresult rc = lx_cuda.cuDeviceGetName(name, size, d->device);
 	if (rc == CUDA_SUCCESS)
 		rc = lx_cuda.cuDevicePrimaryCtxRetain(&d->context, d->device);
 	if (rc == CUDA_SUCCESS)
@@ -541,6 +552,25 @@ int lx_device_cuda_count(struct lx_err *e)
 	return lx_cuda_open(e);
 }
 
+int lx_device_cuda_prepare(int number, const struct lx_gpu_call *calls, size_t n, struct lx_err *e)
+{
+	CUdevice device;
+	int major = 0, minor = 0;
+	if (find_device(number, &device, e) < 0)
+		return -1;
+	CUresult rc = lx_cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+	if (rc == CUDA_SUCCESS)
+		rc = lx_cuda.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+	if (rc != CUDA_SUCCESS)
+		return lx_cuda_fail(rc, e, "cuda:%d cannot be used", number);
+	for (size_t i = 0; i < n; i++) {
+		struct lx_gpu_module *m = calls[i].op->module;
+		if (m && !m->image && m->make(m, major, minor, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 const char *lx_device_cuda_archs(void)
 {
 	return LX_CUDA_ARCHS;
@@ -552,22 +582,20 @@ struct lx_device *lx_device_cuda(int number, const struct lx_device_conf *conf, 
 	struct lx_device_conf c = *conf;
 	char name[96] = "";
 	uint64_t mem = 0;
-	int n = lx_cuda_open(e);
-	if (n < 0)
+	CUdevice found;
+	if (find_device(number, &found, e) < 0)
 		return NULL;
-	if (number >= n) {
-		lx_err_set(e, LX_WORKER, "there is no cuda:%d: the machine has %d device%s", number, n, n == 1 ? "" : "s");
-		return NULL;
-	}
 	struct cuda *d = calloc(1, sizeof(*d));
 	if (!d) {
 		lx_err_sys(e, "device");
 		return NULL;
 	}
 	d->number = number;
+	d->device = found;
 	pthread_mutex_init(&d->decoding, NULL);
 	pthread_mutex_init(&d->loading, NULL);
-	d->tables = (struct lx_tables)LX_TABLES_INIT;
+	for (int i = 0; i < LANES; i++)
+		d->hands[i].resampling = (struct lx_tables)LX_TABLES_INIT;
 	if (open_device(d, name, sizeof(name), &mem, e) < 0 || !load_module(d, NULL, e)) {
 		release(&(struct lx_device){ .own = d });
 		return NULL;

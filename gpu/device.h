@@ -48,6 +48,9 @@ struct lx_device *lx_device_cpu(const struct lx_device_conf *c, struct lx_err *e
 struct lx_device *lx_device_cuda(int number, const struct lx_device_conf *c, struct lx_err *e);
 /* How many there are: cheap, nothing is loaded onto a device. -1: LX_WORKER: none, and why. */
 int lx_device_cuda_count(struct lx_err *e);
+/* Before it is opened: that there is a CUDA device N, and that it can have the kernels of these ops, which are compiled for it where
+ * need be. Nothing is loaded onto it. -1: LX_WORKER: there is no such device; LX_USAGE: it cannot have one; LX_SYSTEM. */
+int lx_device_cuda_prepare(int number, const struct lx_gpu_call *calls, size_t n, struct lx_err *e);
 /* The architectures its kernels were compiled for, "sm_75 sm_80 ..."; NULL: built without CUDA. */
 const char *lx_device_cuda_archs(void);
 void lx_device_free(struct lx_device *d);

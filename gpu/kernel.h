@@ -46,6 +46,7 @@ typedef long long int64_t;
 #define LX_KERNEL_SHARED 2048 /* bytes an item's threads share, 8-byte aligned; holds anything at first */
 #define LX_KERNEL_PHASES 6    /* at most */
 #define LX_KERNEL_ARGS 4
+#define LX_KERNEL_WORK (1u << 30) /* bytes of `work` an item gets, at most */
 
 enum lx_kernel_input {
 	LX_IMAGE, /* netpbm, PNG or JPEG, decoded */
@@ -167,6 +168,9 @@ struct lx_plugin {
 #define LX_ONCE if (k->thread == 0)
 /* Fail the item with the Nth failure of the kernel's list. */
 #define LX_REFUSE(number) ((void)(*k->status = (number)))
+/* The same, at a place (of a byte, a row) that the message names. It lies in the results: no later phase writes those. */
+#define LX_REFUSE_AT(number, place) ((void)(k->out[0] = (place), *k->status = (number) | LX_REFUSED_AT))
+#define LX_REFUSED_AT 0x80000000u
 /* The results as another type. */
 #define LX_OUT(type) ((type *)(void *)k->out)
 

@@ -1,10 +1,16 @@
 #include "nvrtc.h"
 
 #include "compile.h"
+#include "sig.h"
+#include "threads.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* The calls used, as the library has them: its header is not needed to build. */
 typedef struct program *program;
@@ -86,7 +92,7 @@ static int take_image(program p, bool cubin, struct lx_buf *image, struct lx_err
 static int compile(program p, const char *file, int wanted, struct lx_buf *image, struct lx_buf *log, struct lx_err *e)
 {
 	const char *slash = strrchr(file, '/');
-	char arch[48], include[4096];
+	char arch[48], include[4096 + sizeof("--include-path=")];
 	int known = arch_for(wanted);
 	if (!known)
 		return lx_err_set(e, LX_WORKER, "libnvrtc knows no device as old as compute capability %d.%d", wanted / 10, wanted % 10);
@@ -98,17 +104,52 @@ static int compile(program p, const char *file, int wanted, struct lx_buf *image
 	return rc ? lx_err_set(e, LX_USAGE, "it does not compile for the CUDA device") : take_image(p, known == wanted, image, e);
 }
 
-int lx_nvrtc_compile(const char *file, const char *source, int major, int minor, struct lx_buf *image, struct lx_buf *log, struct lx_err *e)
+static int run(struct lx_nvrtc_job *j, struct lx_err *e)
 {
 	/* kernel.h has the types of stdint.h itself there. */
 	const char *const headers[] = { lx_kernel_header, "" }, *const names[] = { "lx/kernel.h", "stdint.h" };
 	program p = NULL;
 	if (open_library(e) < 0)
 		return -1;
-	int rc = rtc.nvrtcCreateProgram(&p, source, file, 2, headers, names);
+	int rc = rtc.nvrtcCreateProgram(&p, j->source, j->file, 2, headers, names);
 	if (rc)
 		return lx_err_set(e, LX_WORKER, "libnvrtc: error %d", rc);
-	rc = compile(p, file, 10 * major + minor, image, log, e);
+	rc = compile(p, j->file, 10 * j->major + j->minor, &j->image, &j->log, e);
 	rtc.nvrtcDestroyProgram(&p);
 	return rc;
+}
+
+/* ---- beside the caller, who hears signals meanwhile ---- */
+
+static void *serve(void *arg)
+{
+	struct lx_nvrtc_job *j = arg;
+	uint64_t one = 1;
+	j->rc = run(j, &j->err);
+	while (write(j->event, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	return NULL;
+}
+
+int lx_nvrtc_compile(struct lx_nvrtc_job *j, struct lx_err *e)
+{
+	pthread_t id;
+	j->err = (struct lx_err)LX_ERR_INIT;
+	j->event = eventfd(0, EFD_CLOEXEC);
+	if (j->event < 0)
+		return lx_err_sys(e, "eventfd");
+	struct pollfd p[] = { { .fd = j->event, .events = POLLIN }, { .fd = lx_sig_fd(), .events = POLLIN } };
+	int rc = lx_thread_start(&id, serve, j) == 0 ? 0 : lx_err_set(e, LX_SYSTEM, "no thread to compile in");
+	while (rc == 0 && !p[0].revents && !lx_sig_asked())
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			rc = lx_err_sys(e, "poll");
+	if (rc == 0 && !p[0].revents)
+		return lx_err_set(e, LX_SYSTEM, "stopped by a signal");
+	if (rc == 0)
+		pthread_join(id, NULL);
+	close(j->event);
+	if (rc < 0 || j->rc == 0)
+		return rc;
+	*e = j->err;
+	return -1;
 }

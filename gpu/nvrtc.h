@@ -6,9 +6,18 @@
 
 #include "buf.h"
 
-/* Compile for a compute capability into `image`: a cubin, or PTX with a NUL behind it where the compiler does not know the
- * device yet. `log` (to be freed): what the compiler said. -1: LX_USAGE: it refuses the file; LX_WORKER: it is not there or too old;
- * LX_SYSTEM. */
-int lx_nvrtc_compile(const char *file, const char *source, int major, int minor, struct lx_buf *image, struct lx_buf *log, struct lx_err *e);
+struct lx_nvrtc_job {
+	const char *file, *source;
+	int major, minor;    /* the compute capability */
+	struct lx_buf image; /* a cubin, or PTX with a NUL behind it where the compiler does not know the device yet */
+	struct lx_buf log;   /* what the compiler said */
+	/* internal */
+	int event, rc;
+	struct lx_err err;
+};
+
+/* Compile. -1: LX_USAGE: it refuses the file; LX_WORKER: it is not there or too old; LX_SYSTEM. A stop signal ends the wait: the compiler
+ * cannot be stopped, goes on with the job, and ends with the process. */
+int lx_nvrtc_compile(struct lx_nvrtc_job *j, struct lx_err *e);
 
 #endif

@@ -22,7 +22,8 @@ struct lx_gpu_call;
 struct lx_gpu_module {
 	const char *name;  /* the file, for messages */
 	const void *image; /* fatbin, cubin, or PTX with a NUL behind it; NULL: not made yet */
-	/* Make the image for a device of this compute capability. NULL: it is there. -1: LX_USAGE. */
+	/* Make the image for a device of this compute capability, where there is none. May take seconds. -1: LX_USAGE: why it cannot be;
+	 * LX_WORKER; LX_SYSTEM. */
 	int (*make)(struct lx_gpu_module *m, int major, int minor, struct lx_err *e);
 	void *own;
 };
@@ -36,6 +37,8 @@ struct lx_gpu_op {
 	uint32_t columns, rows; /* the size to resample to; 0: what `size` says, if anything */
 	lx_phase_fn *const *phases; /* of the CPU device; NULL ends them */
 	const char *failures;   /* "bad-text record, ...": what LX_REFUSE(1), ... mean: type and scope; NULL: it refuses nothing */
+	/* Why it refused this value; NULL: that is for the kernel to say (LX_REFUSE_AT). */
+	void (*explain)(const struct lx_gpu_op *op, struct lx_span value, char *why, size_t size);
 	const char *entry;      /* on a CUDA device */
 	struct lx_gpu_module *module; /* there; NULL: the built-in one */
 	/* Read the arguments behind the colon (NULL: none were given) into c->args. -1: LX_USAGE, the bare reason. May be NULL: takes none. */
@@ -69,6 +72,8 @@ struct lx_gpu_call {
 	uint32_t words;
 };
 
+/* The next of the numbers that colons part; *text moves behind it, and to NULL behind the last. max 0: any. -1: LX_USAGE, the bare reason. */
+int lx_gpu_number(const char **text, uint64_t min, uint64_t max, uint64_t *to, struct lx_err *e);
 /* "dhash", "luma:32". -1: LX_USAGE: which op, why. */
 int lx_gpu_parse(struct lx_gpu_call *c, const char *text, struct lx_err *e);
 /* The size to resample an item to. false: this op does not resample. */

@@ -12,8 +12,6 @@
 
 #define MINHASH_MAX 4096
 
-#include <stdio.h>
-
 __extension__ typedef unsigned __int128 wide;
 
 /* ---- arguments ---- */
@@ -37,27 +35,28 @@ static int parse_luma(const char *text, struct lx_gpu_call *c, struct lx_err *e)
 	return 0;
 }
 
-/* The next of the numbers that colons part. -1: LX_USAGE. */
-static int next_number(const char **text, uint64_t max, uint64_t *to, struct lx_err *e)
+int lx_gpu_number(const char **text, uint64_t min, uint64_t max, uint64_t *to, struct lx_err *e)
 {
-	char one[32];
+	char one[64];
 	size_t n = strcspn(*text, ":");
-	snprintf(one, sizeof(one), "%.*s", (int)(n < sizeof(one) ? n : sizeof(one) - 1), *text);
-	*text += n + ((*text)[n] == ':');
-	return lx_opt_uint("", one, 1, max, to, e);
+	if (n >= sizeof(one))
+		return lx_err_set(e, LX_USAGE, "'%.32s...' is not a whole number", *text);
+	snprintf(one, sizeof(one), "%.*s", (int)n, *text);
+	*text = (*text)[n] ? *text + n + 1 : NULL;
+	return lx_opt_uint("", one, min, max, to, e);
 }
 
 static int parse_minhash(const char *text, struct lx_gpu_call *c, struct lx_err *e)
 {
+	static const uint64_t max[] = { MINHASH_MAX, UINT32_MAX, MINHASH_MAX };
 	c->args[0] = 128;
 	c->args[1] = 5;
-	if (!text)
-		return 0;
-	if (next_number(&text, MINHASH_MAX, &c->args[0], e) < 0 || (*text && next_number(&text, UINT32_MAX, &c->args[1], e) < 0) ||
-	    (*text && next_number(&text, MINHASH_MAX, &c->args[2], e) < 0))
-		return -1;
-	if (*text)
-		return lx_err_set(e, LX_USAGE, "'%.32s' is too much", text);
+	for (size_t i = 0; text; i++) {
+		if (i == sizeof(max) / sizeof(*max))
+			return lx_err_set(e, LX_USAGE, "'%.32s' is too much", text);
+		if (lx_gpu_number(&text, 1, max[i], &c->args[i], e) < 0)
+			return -1;
+	}
 	if (c->args[2] && c->args[0] % c->args[2])
 		return lx_err_set(e, LX_USAGE, "%llu permutations do not part into %llu bands", (unsigned long long)c->args[0],
 		                  (unsigned long long)c->args[2]);
@@ -176,9 +175,16 @@ static void pack_minhash(struct lx_buf *to, const uint64_t *out, const struct lx
 		lx_pack_uint(to, band_key(v + b * (c->args[0] / bands), c->args[0] / bands, b));
 }
 
+/* ---- refusals ---- */
+
+static void explain_text(const struct lx_gpu_op *op, struct lx_span value, char *why, size_t size)
+{
+	snprintf(why, size, "not UTF-8 at byte %zu (%s)", lx_span_utf8_len(value), op->name);
+}
+
 /* ---- the table ---- */
 
-#define BAD_TEXT "bad-text record"
+#define BAD_TEXT .failures = "bad-text record", .explain = explain_text
 #define KERNEL(name) .phases = lx_op_##name, .entry = "lx_op_" #name
 
 const struct lx_gpu_op lx_gpu_ops[] = {
@@ -209,12 +215,12 @@ const struct lx_gpu_op lx_gpu_ops[] = {
 	},
 	{
 		.name = "minhash", .args = "[:PERMS[:SHINGLE[:BANDS]]]", .result = "array of uint; with BANDS a map of signature and bands",
-		.help = "least of PERMS (128) permutations of the shingles of SHINGLE (5) words", .input = LX_TEXT, .failures = BAD_TEXT,
+		.help = "least of PERMS (128) permutations of the shingles of SHINGLE (5) words", .input = LX_TEXT, BAD_TEXT,
 		KERNEL(minhash), .parse = parse_minhash, .words = words_minhash, .work = work_text, .pack = pack_minhash,
 	},
 	{
 		.name = "simhash", .args = "[:SHINGLE]", .result = "uint", .help = "majority of the bits of the shingles of SHINGLE (1) words, 64 bits",
-		.input = LX_TEXT, .failures = BAD_TEXT, KERNEL(simhash), .parse = parse_simhash, .work = work_text, .pack = pack_bits,
+		.input = LX_TEXT, BAD_TEXT, KERNEL(simhash), .parse = parse_simhash, .work = work_text, .pack = pack_bits,
 	},
 	{ .name = NULL },
 };

@@ -3,17 +3,14 @@
 #include "compile.h"
 #include "io.h"
 #include "nvrtc.h"
-#include "opt.h"
+#include "sig.h"
 #include "value.h"
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define WORDS_MAX 65536 /* of a result */
@@ -34,8 +31,9 @@ struct plugin {
 	struct lx_gpu_module module;
 	char *file;
 	void *library;
+	int fd;               /* the shared object that was compiled here; -1: it is in a file */
 	struct lx_buf source; /* compiled here: for the CUDA device */
-	struct lx_buf image;
+	struct lx_nvrtc_job job;
 	struct own own[LX_PLUGIN_KERNELS];
 	struct plugin *next;
 };
@@ -107,14 +105,10 @@ static void pack(struct lx_buf *to, const uint64_t *out, const struct lx_gpu_cal
 static int parse_args(const char *text, struct lx_gpu_call *c, struct lx_err *e)
 {
 	for (size_t n = 0; text; n++) {
-		char one[32];
-		size_t len = strcspn(text, ":");
 		if (n == LX_KERNEL_ARGS)
 			return lx_err_set(e, LX_USAGE, "over %d arguments", LX_KERNEL_ARGS);
-		snprintf(one, sizeof(one), "%.*s", (int)(len < sizeof(one) ? len : sizeof(one)), text);
-		if (lx_opt_uint("", one, 0, 0, &c->args[n], e) < 0)
+		if (lx_gpu_number(&text, 0, 0, &c->args[n], e) < 0)
 			return -1;
-		text = text[len] ? text + len + 1 : NULL;
 	}
 	return 0;
 }
@@ -160,13 +154,8 @@ static int check_elf(const struct lx_buf *b, struct lx_err *e)
 
 static int check_file(const char *file, struct lx_err *e)
 {
-	struct lx_err why = LX_ERR_INIT;
 	struct lx_buf b = { 0 };
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return lx_err_set(e, LX_USAGE, "%s", strerror(errno));
-	int rc = lx_io_slurp(fd, &b, 1u << 30, "1 GiB", &why) < 0 ? lx_err_set(e, LX_USAGE, "%s", why.msg) : check_elf(&b, e);
-	close(fd);
+	int rc = lx_compile_read(file, 1u << 30, "1 GiB", &b, e) < 0 ? -1 : check_elf(&b, e);
 	lx_buf_free(&b);
 	return rc;
 }
@@ -218,13 +207,18 @@ static int check_kernel(struct own *o, const struct lx_plugin_kernel *k, struct 
 	if (!ends(a->result, sizeof(a->result)) || !parse_result(o, a->result))
 		return lx_err_set(e, LX_USAGE, "kernel %s: its result '%.*s' is none of uint, int, float, any of them with [N], and bytes[N] (N at most %d)",
 		                  a->name, (int)sizeof(a->result), a->result, WORDS_MAX);
-	if (!ends(a->failures, sizeof(a->failures)) || !good_failures(a))
-		return lx_err_set(e, LX_USAGE, "kernel %s: its failures '%.*s' are not like \"too-dark record, cut-off parent\"", a->name,
-		                  (int)sizeof(a->failures), a->failures);
+	if (!ends(a->failures, sizeof(a->failures)))
+		return lx_err_set(e, LX_USAGE, "kernel %s: its failures '%.32s...' are over %zu characters", a->name, a->failures, sizeof(a->failures) - 1);
+	if (!good_failures(a))
+		return lx_err_set(e, LX_USAGE, "kernel %s: its failures '%s' are not like \"too-dark record, cut-off parent\"", a->name, a->failures);
+	if (a->work > LX_KERNEL_WORK)
+		return lx_err_set(e, LX_USAGE, "kernel %s: its work of %llu bytes an item is over %u", a->name, (unsigned long long)a->work, LX_KERNEL_WORK);
 	while (phases <= LX_KERNEL_PHASES && k->phases[phases])
 		phases++;
-	if (phases == 0 || phases > LX_KERNEL_PHASES)
-		return lx_err_set(e, LX_USAGE, "kernel %s has %s, not 1 to %d", a->name, phases ? "more phases" : "no phase", LX_KERNEL_PHASES);
+	if (phases == 0)
+		return lx_err_set(e, LX_USAGE, "kernel %s has no phase", a->name);
+	if (phases > LX_KERNEL_PHASES)
+		return lx_err_set(e, LX_USAGE, "kernel %s has more than %d phases", a->name, LX_KERNEL_PHASES);
 	return 0;
 }
 
@@ -283,16 +277,16 @@ static const struct lx_plugin *find_symbol(void *library, struct lx_err *e)
 static int make_image(struct lx_gpu_module *m, int major, int minor, struct lx_err *e)
 {
 	struct plugin *p = m->own;
-	struct lx_buf log = { 0 };
 	struct lx_err why = LX_ERR_INIT;
 	if (!p->source.len)
 		return lx_err_set(e, LX_USAGE, "--plugin %s has no kernels for a CUDA device (-DLX_FATBIN when it was made; or --device cpu)", p->file);
-	int rc = lx_nvrtc_compile(p->file, (const char *)p->source.p, major, minor, &p->image, &log, e);
-	if (log.len)
-		lx_io_write(2, log.p, log.len, &why);
-	lx_buf_free(&log);
-	m->image = p->image.p;
-	return rc < 0 ? lx_err_prefix(e, "--kernel %s", p->file) : 0;
+	p->job = (struct lx_nvrtc_job){ .file = p->file, .source = (const char *)p->source.p, .major = major, .minor = minor };
+	if (lx_nvrtc_compile(&p->job, e) < 0)
+		lx_err_prefix(e, "--kernel %s", p->file);
+	if (!lx_sig_asked() && p->job.log.len)
+		lx_io_write(2, p->job.log.p, p->job.log.len, &why);
+	m->image = p->job.image.p;
+	return e->code ? -1 : 0;
 }
 
 /* ---- loading ---- */
@@ -306,6 +300,7 @@ static struct plugin *plugin_new(const char *file, struct lx_err *e)
 		lx_err_sys(e, "%s", file);
 		return NULL;
 	}
+	p->fd = -1;
 	p->module = (struct lx_gpu_module){ .name = p->file, .make = make_image, .own = p };
 	p->next = plugins;
 	plugins = p;
@@ -334,12 +329,11 @@ int lx_plugin_load(const char *file, struct lx_err *e)
 
 static int compile(struct plugin *p, const char *only, struct lx_err *e)
 {
-	struct lx_compiled c;
-	if (lx_compile_read(p->file, &p->source, e) < 0 || lx_compile(p->file, &p->source, &c, e) < 0)
+	char path[64];
+	if (lx_compile_read(p->file, LX_COMPILE_SOURCE, LX_COMPILE_SOURCE_TEXT, &p->source, e) < 0 || (p->fd = lx_compile(p->file, &p->source, e)) < 0)
 		return -1;
-	int rc = load(p, c.path, only, e);
-	lx_compiled_free(&c);
-	return rc;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", p->fd);
+	return load(p, path, only, e);
 }
 
 int lx_plugin_compile(const char *file, struct lx_err *e)
@@ -359,8 +353,11 @@ void lx_plugins_free(void)
 		plugins = p->next;
 		if (p->library)
 			dlclose(p->library);
+		if (p->fd >= 0)
+			close(p->fd);
 		lx_buf_free(&p->source);
-		lx_buf_free(&p->image);
+		lx_buf_free(&p->job.image);
+		lx_buf_free(&p->job.log);
 		free(p->file);
 		free(p);
 	}

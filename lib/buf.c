@@ -84,7 +84,7 @@ static size_t utf8_seq(const uint8_t *p, size_t n)
 	return len;
 }
 
-bool lx_span_utf8(struct lx_span s)
+size_t lx_span_utf8_len(struct lx_span s)
 {
 	size_t i = 0;
 	while (i < s.len) {
@@ -95,8 +95,13 @@ bool lx_span_utf8(struct lx_span s)
 			break;
 		size_t n = utf8_seq(s.p + i, s.len - i);
 		if (!n)
-			return false;
+			break;
 		i += n;
 	}
-	return true;
+	return i;
+}
+
+bool lx_span_utf8(struct lx_span s)
+{
+	return lx_span_utf8_len(s) == s.len;
 }

@@ -89,6 +89,8 @@ static inline bool lx_span_eq(struct lx_span a, struct lx_span b)
 
 /* Whether the bytes are well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms). */
 bool lx_span_utf8(struct lx_span s);
+/* How many bytes in front are: s.len, or where the first that are not begin. */
+size_t lx_span_utf8_len(struct lx_span s);
 
 /* Checked size arithmetic: false on overflow. */
 static inline bool lx_size_add(size_t a, size_t b, size_t *sum)

@@ -49,8 +49,7 @@ static int refuse(const char *program, const char *why, int sys, struct lx_err *
 	return -1;
 }
 
-/* The path of a program, looked up in PATH as execvp does: allocated. NULL: LX_USAGE. */
-static char *find_program(const char *program, struct lx_err *e)
+char *lx_spawn_find(const char *program, struct lx_err *e)
 {
 	char *path = NULL;
 	int why = ENOENT;
@@ -88,7 +87,7 @@ static char *find_program(const char *program, struct lx_err *e)
 
 int lx_spawn_check(const char *program, struct lx_err *e)
 {
-	char *path = find_program(program, e);
+	char *path = lx_spawn_find(program, e);
 	free(path);
 	return path ? 0 : -1;
 }
@@ -297,7 +296,7 @@ static char **make_sh_argv(const char *path, char *const *argv)
 int lx_spawn(const struct lx_spawn *sp, struct lx_child *c, struct lx_err *e)
 {
 	*c = (struct lx_child)LX_CHILD_NONE;
-	char *path = find_program(sp->argv[0], e);
+	char *path = lx_spawn_find(sp->argv[0], e);
 	if (!path)
 		return -1;
 	struct start s = {

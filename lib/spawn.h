@@ -34,6 +34,8 @@ struct lx_child {
 /* 0, or -1: LX_USAGE when the program cannot be started (the message names it and why), else LX_SYSTEM.
  * e->sys is the errno either way: E2BIG says that arguments and environment are too long together. */
 int lx_spawn(const struct lx_spawn *s, struct lx_child *c, struct lx_err *e);
+/* Where a program lies, looked up in PATH: allocated. NULL: LX_USAGE, as lx_spawn_check. */
+char *lx_spawn_find(const char *program, struct lx_err *e);
 /* LX_USAGE when argv[0] is not an executable file and none in PATH: checked before anything starts. */
 int lx_spawn_check(const char *program, struct lx_err *e);
 /* SIGKILL (or another signal) to the whole process group; nothing once the child was reaped. */

@@ -130,4 +130,8 @@ END
 	"$ROOT/examples/text-dedup.sh" -t 0.999 docs.jsonl 2>/dev/null | cut -f 1-4 >pairs
 	[[ $(<pairs) == $'c\t2\ta\t1\nd\t0\tc\t1' ]] || fail "$(<pairs)"
 	run -2 "$ROOT/examples/text-dedup.sh"
+	for bad in x '' -1 1.5 0x1 .; do
+		exits 2 "$ROOT/examples/text-dedup.sh" -t "$bad" docs.jsonl
+		says "'$bad' is no number from 0 to 1"
+	done
 }

@@ -81,6 +81,15 @@ usage:    $usage"
 	done
 }
 
+@test "lx(7) has every type of failure that lx itself uses" {
+	local type n=0
+	for type in $(grep -ohE '"(bad|no)-[a-z]+[" ]' cmd/*.c lib/*.c formats/*.c gpu/*.c | tr -d '" ' | sort -u); do
+		grep -q "^\.It $type Ta " man/lx.7 || fail "lx.7 lacks $type"
+		n=$((n + 1))
+	done
+	((n > 6))
+}
+
 # The scripts in the EXAMPLES of a page, NUL after each: literal blocks, and .Dl lines.
 examples() {
 	sed -n '/^\.Sh EXAMPLES/,/^\.Sh/p' "$1" | awk '

@@ -73,4 +73,27 @@ END
 	exits 2 lx-gpu minhash dhash <in.lx && says 'two lx-gpu'
 	lx-gpu -q minhash:4 simhash <in.lx | lx-out -q >out
 	[[ $(jq -c '.minhash | length' out) == 4 ]]
+	exits 2 lx-gpu minhash:8: <in.lx && says "'' is not a whole number"
+	exits 2 lx-gpu "minhash:$(printf '0%.0s' {1..80})8" <in.lx && says "000...' is not a whole number"
+}
+
+@test "lx-gpu: what is not UTF-8 is said, where, and by which op" {
+	local text i=0
+	for text in '\xff' 'a\xff' 'abcdefghijklmnopq\xc3' '\xe4\xb8' 'four byte \xf0\x9f\x92' 'twelve bytes\x80' 'over\xc0\xaf' 'half\xed\xa0\x80' \
+		'fine \xe4\xb8\xad fine' 'bad behind \xe4\xb8\xad \xe4\xb8\x41'; do
+		printf "$text" >"t$i"
+		echo "t$i"
+		i=$((i + 1))
+	done | lx-in --run r --read -d page >in.lx
+	lx-gpu -q minhash:4 simhash <in.lx | lx-out -q --failures bad --max-failed 100% >out
+	[[ $(jq -r .path out) == t8 ]] || fail "$(<out)"
+	[[ $(jq -r '"\(.path) \(.lx.cause.type) \(.lx.cause.message)"' bad | sort) == 't0 bad-text not UTF-8 at byte 0 (minhash)
+t1 bad-text not UTF-8 at byte 1 (minhash)
+t2 bad-text not UTF-8 at byte 17 (minhash)
+t3 bad-text not UTF-8 at byte 0 (minhash)
+t4 bad-text not UTF-8 at byte 10 (minhash)
+t5 bad-text not UTF-8 at byte 12 (minhash)
+t6 bad-text not UTF-8 at byte 4 (minhash)
+t7 bad-text not UTF-8 at byte 4 (minhash)
+t9 bad-text not UTF-8 at byte 15 (minhash)' ]] || fail "$(<bad)"
 }

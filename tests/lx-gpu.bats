@@ -136,6 +136,7 @@ END
 	grep -q '70000 x 70000 pixels, over 268435456 (--max-pixels)' why
 	printf '{"data":5}\n{"x":1}\n' | lx-in --jsonl -d page | lx-gpu -q ink | lx-out -q --failures bad --max-failed 2
 	[[ $(jq -r .lx.cause.type bad) == $'bad-field\nno-field' ]]
+	[[ $(jq -r .lx.cause.message bad) == $'the field \'data\' is neither a string nor bytes (-i)\nno field \'data\' (-i)' ]] || fail "$(<bad)"
 	lx-gpu -q --max-pixels 5 ink <in.lx | lx-out -q --max-failed 1 --failures bad
 	[[ $(jq -r .lx.cause.message bad) == '3 x 2 pixels, over 5 (--max-pixels)' ]]
 }
@@ -175,10 +176,42 @@ END
 	exits 2 lx-gpu --device cuda:x ink <in.lx && says cuda:N
 	exits 2 lx-gpu --device cudo ink <in.lx && says cudo
 	exits 2 lx-gpu -i nothing ink <in.lx && says nothing
+	exits 2 lx-gpu ink --from in.lx && says "'--from' behind an op: options go before the ops"
+	exits 2 lx-gpu ink -q <in.lx && says "'-q' behind an op"
+	exits 2 lx-gpu -j 1025 ink <in.lx && says -j 1024
 	lx-gpu --device auto ink <in.lx 2>err >/dev/null
 	says 'device: c'
 	lx-gpu --list >out
 	for op in dhash phash sharpness ink luma resize; do grep -q "^op	$op" out; done
+	local words option
+	for words in dhash 'dhash ink' '-d page' '-i x' '-o x' '--device foo' '--device cpu' '-j 2' '--device-mem 1M' '--max-pixels 5' '--drop x' \
+		'--stats x' '--trace x' '--from in.lx' '--to x' '--compress raw'; do
+		option=${words%% *}
+		# shellcheck disable=SC2086
+		exits 2 lx-gpu --list $words <in.lx
+		says "'$option' with --list"
+		[[ ! -e x ]]
+	done
+}
+
+@test "lx-gpu: --list names the architectures in their order, and every column is one the manual has" {
+	lx-gpu --list >out
+	! grep '^compiled for' out >archs || { tr ' ' '\n' <archs | grep -o 'sm_[0-9]*' >got && sort -V got | diff got - && grep -q PTX archs; } || fail "$(<archs)"
+	! grep -vE '^(device|no device|compiled for|op)	[^	]+	[^	]+$' out
+}
+
+@test "lx-gpu: a field that is there already is replaced, the one that was read too" {
+	lx-gpu -q -o data ink:129 <in.lx | lx-out -q >out
+	[[ $(jq .data out) == 0.6666666666666666 ]] || fail "$(<out)"
+	lx-gpu -q -o path ink:129 <in.lx | lx-out -q >out
+	[[ $(jq -c '[.path]' out) == '[0.6666666666666666]' ]] || fail "$(<out)"
+}
+
+@test "lx-gpu: results much larger than the image need no more room than there are items" {
+	# 64 of these at once would be 13 GB
+	sanitized || ulimit -v 2000000
+	lx-gpu -q -j 1 -o t --drop data resize:4096x4096:f32 <in.lx | lx-cat --canonical >out || fail
+	(($(stat -c %s out) > 200000000))
 }
 
 @test "lx-gpu: the standard checks of every stage" {

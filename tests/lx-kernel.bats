@@ -82,9 +82,7 @@ calls() { wc -l <calls; }
 
 # A plugin of text.cu, made as lx-kernel(5) says.
 plugin() {
-	mkdir -p include/lx
-	cp "$ROOT/gpu/kernel.h" include/lx
-	${CC:-cc} -x c -O3 -shared -fPIC -Iinclude "$@"
+	${CC:-cc} -x c -O3 -shared -fPIC -I"$B/include" "$@"
 }
 
 @test "lx-kernel: the example counts dark pixels" {
@@ -159,6 +157,70 @@ END_OF_CHECK
 	sed s/histogram/dhash/g text.cu >clash.cu
 	exits 2 lx-gpu --kernel clash.cu ink <in.lx
 	says 'there is an op dhash already'
+}
+
+@test "lx-kernel: a kernel whose work cannot be is refused at start, and one for which there is no memory is said" {
+	local n
+	for n in 1000000000000000 -1 1073741825; do
+		sed "s/64, reversed/$n, reversed/" text.cu >much.cu
+		exits 2 lx-gpu --device cpu --kernel much.cu half <in.lx
+		says '--kernel much.cu: kernel last: its work of' 'is over 1073741824'
+	done
+	sed 's/64, reversed/1073741824, reversed/' text.cu >much.cu
+	lx-gpu -q --device cpu -j 1 --kernel much.cu last <in.lx | lx-out -q >out
+	lx-gpu -q --device cpu -j 1 --device-mem 500M --kernel much.cu last <in.lx | lx-out -q --failures bad --max-failed 2
+	[[ $(jq -r .lx.cause.type bad) == $'oversize\noversize' ]] || fail "$(<bad)"
+	! sanitized || return 0
+	ulimit -v 1000000
+	exits 5 lx-gpu -q --device cpu -j 1 --kernel much.cu last <in.lx
+	says 'no memory: an item needs 10737' -j --device-mem
+}
+
+@test "lx-kernel: a kernel may say where it refuses" {
+	cat >where.cu <<'END_OF_KERNEL'
+#include <lx/kernel.h>
+LX_PHASE(look)
+{
+	LX_ONCE {
+		k->out[0] = 7;
+		for (uint64_t i = 0; i < k->len; i++)
+			if (k->in[i] == '!')
+				LX_REFUSE_AT(2, i);
+	}
+}
+LX_KERNEL(calm, LX_BYTES, "uint", "other record, loud parent", 0, look)
+LX_PLUGIN(calm)
+END_OF_KERNEL
+	printf 'calm\nnot calm!\n' | lx-in --run r --lines -d doc >t.lx
+	lx-gpu -q --device cpu --kernel where.cu calm <t.lx | lx-out -q --failures bad --max-failed 1 >out
+	[[ $(jq .calm out) == 7 ]]
+	[[ $(jq -r '"\(.lx.cause.type) \(.lx.cause.message)"' bad) == 'loud refused by calm at 8' ]] || fail "$(<bad)"
+	has_cuda || return 0
+	plugin -o where.so where.cu
+	lx-gpu -q --device cpu --kernel where.cu calm <t.lx >cpu.lx
+	FAKE_CUDA_PLUGIN=$PWD/where.so LD_LIBRARY_PATH=$FAKE lx-gpu -q --device cuda --kernel where.cu calm <t.lx >cuda.lx
+	same_stream cpu.lx cuda.lx
+}
+
+@test "lx-kernel: a file that is none, or no text, is refused before a compiler sees it" {
+	counted
+	exits 2 lx-gpu --device cpu --kernel <(cat text.cu) half <in.lx
+	says 'not a regular file'
+	exits 2 lx-gpu --device cpu --plugin <(cat text.cu) half <in.lx
+	says 'not a regular file'
+	mkfifo fifo
+	exits 2 timeout 20 lx-gpu --device cpu --kernel fifo half <in.lx
+	says '--kernel fifo: not a regular file'
+	exits 2 lx-gpu --device cpu --kernel . half <in.lx
+	says 'not a regular file'
+	exits 2 lx-gpu --device cpu --kernel in.lx half <in.lx
+	says '--kernel in.lx: no source: byte' 'is NUL'
+	[[ $(calls) == 0 ]]
+	# text, but no source: not a screen full
+	seq 3000 | sed 's/.*/@ & = ;/' >lines.cu
+	exits 2 lx-gpu --device cpu --kernel lines.cu half <in.lx
+	(($(wc -l <err) < 150)) || fail "$(wc -l <err) lines"
+	grep -q 'it does not compile' err
 }
 
 @test "lx-kernel: what does not compile shows the line, and exits 2" {
@@ -290,7 +352,11 @@ END_OF_CHECK
 	refused "its result 'uint[99999999]'" 's/"uint\[256\]"/"uint[99999999]"/'
 	refused 'failures' 's/no-text record/no-text/'
 	refused 'failures' 's/no-text record/no-text record twice/'
-	refused 'more phases, not 1 to 6' 's/0, less)/0, less, less, less, less, less, less, less)/'
+	refused 'kernel below has more than 6 phases' 's/0, less)/0, less, less, less, less, less, less, less)/'
+	refused "kernel last: its failures 'no-text record, xxxxxxxxxxxxxxxx...' are over 191 characters" "s/half-bad parent/$(printf 'x%.0s' {1..200}) parent/"
+	refused 'kernel last: its work of 1000000000000000 bytes an item is over 1073741824' 's/64, reversed/1000000000000000, reversed/'
+	refused 'kernel last: its work of 1073741825 bytes' 's/64, reversed/1073741825, reversed/'
+	refused 'kernel last: its work of 18446744073709551615 bytes' 's/64, reversed/-1, reversed/'
 	refused 'no phase' 's/0, less)/0, 0)/'
 	refused 'none of LX_IMAGE, LX_BYTES and LX_TEXT' 's/below, LX_BYTES/below, 9/'
 	exits 2 lx-gpu --device cpu --plugin text.cu half <in.lx
@@ -320,14 +386,14 @@ has_cuda() {
 	says '--plugin ./text.so' 'no kernels for a CUDA device' -DLX_FATBIN
 	local nvcc
 	nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-	"$nvcc" -fatbin -arch=sm_80 -Iinclude -o text.fatbin text.cu
+	"$nvcc" -fatbin -arch=sm_80 -I"$B/include" -o text.fatbin text.cu
 	plugin -DLX_FATBIN='"text.fatbin"' -o both.so text.cu
 	[[ $("$PY" -c 'print(open("both.so", "rb").read().count(open("text.fatbin", "rb").read()))') == 1 ]]
 	lx-gpu -q --device cpu --plugin both.so half start last <in.lx >cpu.lx
 	fake "$PWD/both.so" --plugin both.so half start last <in.lx >cuda.lx
 	same_stream cpu.lx cuda.lx
 	# and for all architectures, as the manual has it
-	"$nvcc" -fatbin -arch=all -Iinclude -Werror all-warnings -o all.fatbin "$ROOT/examples/my-kernel.cu"
+	"$nvcc" -fatbin -arch=all -I"$B/include" -Werror all-warnings -o all.fatbin "$ROOT/examples/my-kernel.cu"
 }
 
 @test "lx-kernel: a file is compiled for the CUDA device, too, and what that says is shown" {

@@ -15,14 +15,20 @@ static const char good[] = "#include <lx/kernel.h>\n"
                            "LX_KERNEL(low, LX_BYTES, \"uint\", \"no-text record\", 0, clear, count)\n"
                            "LX_PLUGIN(low)\n";
 
-static struct lx_buf image, said;
+static struct lx_nvrtc_job job;
+
+static void release(void)
+{
+	lx_buf_free(&job.image);
+	lx_buf_free(&job.log);
+}
 
 static int compile(const char *source, int major, int minor, struct lx_err *e)
 {
-	lx_buf_clear(&image);
-	lx_buf_clear(&said);
+	release();
 	*e = (struct lx_err)LX_ERR_INIT;
-	return lx_nvrtc_compile("some/where.cu", source, major, minor, &image, &said, e);
+	job = (struct lx_nvrtc_job){ .file = "some/where.cu", .source = source, .major = major, .minor = minor };
+	return lx_nvrtc_compile(&job, e);
 }
 
 static bool holds(const struct lx_buf *b, const char *text)
@@ -35,16 +41,16 @@ static void a_kernel_compiles(void)
 	struct lx_err e;
 	CHECK(compile(good, 9, 0, &e) == 0);
 	if (e.code)
-		printf("# %s\n%.*s", e.msg, (int)said.len, (const char *)said.p);
-	CHECK(image.len > 1000 && memcmp(image.p, ELFMAG, SELFMAG) == 0);
-	CHECK(holds(&image, "low") && holds(&image, "low_about") && holds(&image, "no-text record"));
+		printf("# %s\n%.*s", e.msg, (int)job.log.len, (const char *)job.log.p);
+	CHECK(job.image.len > 1000 && memcmp(job.image.p, ELFMAG, SELFMAG) == 0);
+	CHECK(holds(&job.image, "low") && holds(&job.image, "low_about") && holds(&job.image, "no-text record"));
 }
 
 static void unknown_devices_get_ptx(void)
 {
 	struct lx_err e;
 	CHECK(compile(good, 99, 9, &e) == 0);
-	CHECK(image.len > 1000 && holds(&image, ".target sm_") && holds(&image, "low") && image.p[image.len] == 0);
+	CHECK(job.image.len > 1000 && holds(&job.image, ".target sm_") && holds(&job.image, "low") && job.image.p[job.image.len] == 0);
 	CHECK(compile(good, 1, 0, &e) < 0 && e.code == LX_WORKER && strstr(e.msg, "1.0"));
 }
 
@@ -52,7 +58,7 @@ static void errors_name_the_line(void)
 {
 	struct lx_err e;
 	CHECK(compile("#include <lx/kernel.h>\nLX_PHASE(p)\n{\n\tk->out[0] = wrong;\n}\n", 9, 0, &e) < 0 && e.code == LX_USAGE);
-	CHECK(holds(&said, "where.cu(4)") && holds(&said, "wrong"));
+	CHECK(holds(&job.log, "where.cu(4)") && holds(&job.log, "wrong"));
 }
 
 int main(void)
@@ -66,7 +72,6 @@ int main(void)
 		RUN(unknown_devices_get_ptx);
 		RUN(errors_name_the_line);
 	}
-	lx_buf_free(&image);
-	lx_buf_free(&said);
+	release();
 	return tap_done();
 }
