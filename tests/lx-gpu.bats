@@ -141,6 +141,32 @@ END
 	[[ $(jq -r .lx.cause.message bad) == '3 x 2 pixels, over 5 (--max-pixels)' ]]
 }
 
+@test "lx-gpu: what an image declares takes no memory, only what it has" {
+	"$PY" - <<'END'
+import struct, zlib
+def chunk(name, data):
+    return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))
+def png(name, size, *chunks):
+    head = struct.pack('>IIBBBBB', size, size, 8, 2, 0, 0, 0)
+    open(name, 'wb').write(b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', head) + b''.join(chunks) + chunk(b'IEND', b''))
+z = zlib.compressobj(1)
+bomb = b''.join(z.compress(bytes(1 << 20)) for _ in range(400)) + z.flush()
+few = chunk(b'IDAT', zlib.compress(bytes(4 * (1 + 3 * 4))))
+png('declared.png', 16000, few)
+png('text.png', 4, chunk(b'zTXt', b'Comment\0\0' + bomb), few)
+png('profile.png', 4, chunk(b'iCCP', b'name\0\0' + bomb), few)
+png('more.png', 4, chunk(b'IDAT', bomb))
+open('declared.ppm', 'wb').write(b'P6 16000 16000 255\n12')
+END
+	ls *.png *.ppm a.pgm | lx-in --read -d page >b.lx
+	(sanitized || ulimit -v 300000; exec lx-gpu -q --device cpu -j 1 --drop data ink <b.lx) | lx-out -q --failures bad --max-failed 3 >out
+	[[ $(jq -r .path out) == $'a.pgm\nprofile.png\ntext.png' ]] || fail "$(cat out bad)"
+	jq -r '.path + ": " + .lx.cause.message' bad >why
+	grep -q 'declared.png: PNG: 16000 x 16000 pixels cannot be in' why
+	grep -q 'declared.ppm: netpbm: 2 bytes of pixels, not 768000000' why
+	grep -q 'more.png: PNG: IDAT: Too much image data (after ' why
+}
+
 @test "lx-gpu: an image cut or changed at any byte is no crash" {
 	"$PY" "$ROOT/tests/image_reference.py" make .
 	"$PY" - <<'END'

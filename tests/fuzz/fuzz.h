@@ -1,7 +1,7 @@
 /* fuzz: main of a fuzz target that is built as an ordinary program. Each file named on the command line, else of
  * the folders of the target (CORPUS), is handed to LLVMFuzzerTestOneInput, one TAP line a folder; a finding ends the
  * program. With clang -fsanitize=fuzzer -DLX_LIBFUZZER libFuzzer brings its own main:
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DLX_LIBFUZZER -D_GNU_SOURCE -Ilib -Iformats \
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -DLX_LIBFUZZER -D_GNU_SOURCE -iquote lib -iquote formats \
  *         $(pkg-config --cflags msgpack) tests/fuzz/fuzz_stream.c lib/[a-z]*.c \
  *         -lmsgpackc -lzstd -lxxhash -lm -o fuzz_stream && ./fuzz_stream NEW tests/corpus tests/fuzz/seeds/stream
  * What it finds goes into the folder of seeds once the fault is mended.
