@@ -88,11 +88,9 @@ nothing_stays() { [[ ! -e s && ! -e s.lock ]] || fail "left behind: $(ls)"; }
 
 @test "lx-attach: a second signal hands back what the worker has" {
 	batch
-	attach unix:s -- "$W" -s 600000000
+	attach unix:s -- lx-filter -- sh -c ': >at_work; exec sleep 600'
 	local a=$PID
-	wait_for 10 joined 1
-	holds() { pgrep -P "$a" >/dev/null; }
-	wait_for 10 holds
+	wait_for 10 test -e at_work
 	kill -TERM "$a"
 	wait_for 10 grep -q ' leaves$' batch.err
 	kill -TERM "$a"
@@ -155,7 +153,7 @@ nothing_stays() { [[ ! -e s && ! -e s.lock ]] || fail "left behind: $(ls)"; }
 	says no-such-command
 	attach unix:s -- "$W" -s 20000
 	wait_for 10 answered 4
-	exits 2 lx-attach -q unix:s -- lx-map -o other -- true
+	exits 2 lx-attach unix:s -- lx-map -o other -- true
 	grep -q "does other work than the first worker, it writes field 'other'" batch.err || fail "$(<batch.err)"
 }
 
