@@ -156,15 +156,36 @@ static void keep(const char *path, const struct lx_buf *object)
 
 /* ---- the compiler ---- */
 
+static int write_file(const char *path, struct lx_span bytes, struct lx_err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return lx_err_sys(e, "%s", path);
+	int rc = lx_io_write(fd, bytes.p, bytes.len, e);
+	close(fd);
+	return rc < 0 ? lx_err_prefix(e, "%s", path) : 0;
+}
+
 static int write_header(const char *dir, struct lx_err *e)
 {
 	char *lx = join(dir, "lx", e), *path = lx ? join(lx, "kernel.h", e) : NULL;
-	int fd = path && mkdir(lx, 0700) == 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-	int rc = fd < 0 ? lx_err_sys(e, "%s/lx/kernel.h", dir) : lx_io_write(fd, lx_kernel_header, strlen(lx_kernel_header), e);
-	if (fd >= 0)
-		close(fd);
+	int rc = !path ? -1 : mkdir(lx, 0700) < 0 ? lx_err_sys(e, "%s", lx) : write_file(path, lx_span_str(lx_kernel_header), e);
 	free(lx);
 	free(path);
+	return rc;
+}
+
+/* What was read, under the file's name: by now that may be another file, and to the compiler it is where it is one of our descriptors. */
+static int write_source(const struct compile *c, const char *path, struct lx_err *e)
+{
+	struct lx_buf b = { 0 };
+	lx_buf_str(&b, "#line 1 \"");
+	for (const char *p = c->file; *p; p++)
+		lx_buf_printf(&b, (unsigned char)*p < ' ' || strchr("\"\\\177", *p) ? "\\%03o" : "%c", (unsigned char)*p);
+	lx_buf_str(&b, "\"\n");
+	lx_buf_span(&b, lx_buf_view(c->source));
+	int rc = lx_buf_check(&b, e) < 0 ? -1 : write_file(path, lx_buf_view(&b), e);
+	lx_buf_free(&b);
 	return rc;
 }
 
@@ -199,16 +220,18 @@ static bool wants_limit(const char *program)
 	return wants;
 }
 
-static int run_compiler(const struct compile *c, const char *out, const char *deps, struct lx_err *e)
+static int run_compiler(const struct compile *c, const char *source, const char *out, const char *deps, struct lx_err *e)
 {
 	const char *argv[N_FLAGS + 16] = { c->cc };
 	size_t n = 1;
-	char tmp[4096 + sizeof("TMPDIR=")];
+	char tmp[4096 + sizeof("TMPDIR=")], *beside = strndup(c->file, (size_t)(strrchr(c->file, '/') - c->file) + 1);
+	if (!beside)
+		return lx_err_sys(e, "%s", c->file);
 	for (size_t i = 0; i < N_FLAGS; i++)
 		argv[n++] = flags[i];
 	if (wants_limit(c->program))
 		argv[n++] = "-fmax-errors=20";
-	const char *rest[] = { "-MF", deps, "-o", out, "-isystem", c->dir, c->file };
+	const char *rest[] = { "-MF", deps, "-o", out, "-iquote", beside, "-isystem", c->dir, source };
 	for (size_t i = 0; i < sizeof(rest) / sizeof(*rest); i++)
 		argv[n++] = rest[i];
 	/* What it needs for a while goes with the folder, also when it is ended before it is done. */
@@ -217,7 +240,9 @@ static int run_compiler(const struct compile *c, const char *out, const char *de
 	/* What it says is the user's, and nothing of it may get into the stream. */
 	const struct lx_spawn s = { .argv = (char *const *)(void *)argv, .env = env, .in = -1, .out = 2, .err = 2, .keep = -1 };
 	struct lx_child child = LX_CHILD_NONE;
-	return lx_spawn(&s, &child, e) < 0 ? -1 : await_child(&child, c, e);
+	int rc = lx_spawn(&s, &child, e);
+	free(beside);
+	return rc < 0 ? -1 : await_child(&child, c, e);
 }
 
 /* Whether the file includes another one that is not the system's: "OUT: FILE OTHER". */
@@ -236,25 +261,15 @@ static bool has_others(const char *deps)
 	return n != 1;
 }
 
-/* Whoever edits the file meanwhile gets neither what was there nor what is: least of all to keep. */
-static int check_unchanged(const struct compile *c, struct lx_err *e)
-{
-	struct lx_buf now = { 0 };
-	int rc = lx_compile_read(c->file, LX_COMPILE_SOURCE, LX_COMPILE_SOURCE_TEXT, &now, e);
-	if (rc == 0 && !lx_span_eq(lx_buf_view(&now), lx_buf_view(c->source)))
-		rc = lx_err_set(e, LX_USAGE, "it was changed while it was compiled");
-	lx_buf_free(&now);
-	return rc;
-}
-
 static int compile_in_dir(const struct compile *c, struct lx_buf *object, struct lx_err *e)
 {
-	char *deps = join(c->dir, "deps", e), *out = join(c->dir, "kernel.so", e);
-	int rc = deps && out && write_header(c->dir, e) == 0 ? run_compiler(c, out, deps, e) : -1;
+	char *source = join(c->dir, "kernel.c", e), *deps = join(c->dir, "deps", e), *out = join(c->dir, "kernel.so", e);
+	int rc = source && deps && out && write_header(c->dir, e) == 0 && write_source(c, source, e) == 0 ? run_compiler(c, source, out, deps, e) : -1;
 	if (rc == 0)
-		rc = check_unchanged(c, e) < 0 ? -1 : lx_compile_read(out, PLUGIN_MAX, "256 MiB", object, e);
+		rc = lx_compile_read(out, PLUGIN_MAX, "256 MiB", object, e);
 	if (rc == 0 && c->kept && !has_others(deps))
 		keep(c->kept, object);
+	free(source);
 	free(deps);
 	free(out);
 	return rc;

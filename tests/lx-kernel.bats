@@ -264,6 +264,30 @@ END_OF_KERNEL
 	half && [[ $(calls) == 3 ]]
 }
 
+@test "lx-kernel: what is compiled is what was read, and kept as that, whatever the file is meanwhile" {
+	# a compiler has another /dev/stdin than its caller
+	lx-gpu -q --device cpu --from in.lx --kernel /dev/stdin half <text.cu >stdin.lx
+	counted
+	lx-gpu -q --device cpu --kernel text.cu half <in.lx >text.lx
+	same_stream stdin.lx text.lx
+	# and somebody edits the file once it was read
+	cp text.cu edited.cu
+	sed -i '2i sed -i "s/-0.25/-0.75/" edited.cu' bin/cc
+	rm -r cache
+	lx-gpu -q --device cpu --kernel edited.cu half <in.lx >old.lx
+	same_stream text.lx old.lx
+	lx-gpu -q --device cpu --kernel edited.cu half <in.lx | lx-out -q >out
+	[[ $(jq -c .half[1] out) == $'-0.75\n-0.75' && $(calls) == 3 ]] || fail "$(calls): $(<out)"
+	lx-gpu -q --device cpu --kernel text.cu half <in.lx >old.lx
+	same_stream text.lx old.lx
+	# files beside it are found, and its own name is in what the compiler says
+	mkdir -p 'a "b\c'
+	printf '#include "more.h"\n#error "wrong"\n' >'a "b\c/with.cu'
+	printf '#define MORE\n' >'a "b\c/more.h'
+	exits 2 lx-gpu -q --device cpu --kernel 'a "b\c/with.cu' half <in.lx
+	grep -qF 'a "b\c/with.cu:2:2: error' err || fail "$(<err)"
+}
+
 @test "lx-kernel: nothing is kept of a file that includes others, or where the folder is not ours alone" {
 	counted
 	printf '#include "more.h"\n' >with.cu
