@@ -294,7 +294,7 @@ static int answer_refused(struct held *h, const struct lx_gpu_op *op, uint32_t s
 	return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = f.type, .scope = f.scope, .message = lx_span_str(h->why) }, e);
 }
 
-/* An item that was barred while it was computed is not answered as present. */
+/* An item that was barred while it was computed is not answered as present; a failure of its own it keeps. */
 static int answer(struct held *h, const struct lx_device_input *in, const uint64_t *out, const uint32_t *status, struct lx_err *e)
 {
 	size_t at[OPS_MAX + 1] = { 0 }, first = 0;
@@ -302,11 +302,11 @@ static int answer(struct held *h, const struct lx_device_input *in, const uint64
 	enum lx_outcome barred = lx_stage_barred(&x.stage, &h->rec, &cause);
 	if (h->type)
 		return lx_stage_fail(&x.stage, &h->rec, &(struct lx_blame){ .type = h->type, .message = lx_span_str(h->why) }, e);
-	if (barred != LX_PRESENT)
-		return barred == LX_DROPPED ? lx_stage_drop(&x.stage, &h->rec, e) : lx_stage_suppress(&x.stage, &h->rec, cause, e);
 	for (size_t i = 0; i < x.n_calls; first += x.calls[i++].words)
 		if (status[i])
 			return answer_refused(h, x.calls[i].op, status[i], out[first], e);
+	if (barred != LX_PRESENT)
+		return barred == LX_DROPPED ? lx_stage_drop(&x.stage, &h->rec, e) : lx_stage_suppress(&x.stage, &h->rec, cause, e);
 	lx_buf_clear(&x.values);
 	for (size_t i = 0; i < x.n_calls; out += x.calls[i++].words) {
 		x.calls[i].op->pack(&x.values, out, &x.calls[i], in);

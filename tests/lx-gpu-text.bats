@@ -97,3 +97,18 @@ t6 bad-text not UTF-8 at byte 4 (minhash)
 t7 bad-text not UTF-8 at byte 4 (minhash)
 t9 bad-text not UTF-8 at byte 15 (minhash)' ]] || fail "$(<bad)"
 }
+
+@test "lx-gpu: an item that is bad itself fails, whatever became of its siblings; those that are fine do not count any more" {
+	printf 'good\nb\xffd\nfine\n\xff\n' >mixed
+	printf 'other\n' >other
+	printf 'mixed\nother\n' | lx-in --run r --read -d doc | lx-expand -d line -s lines | lx-batch -n 8 |
+		lx-gpu -q --device cpu minhash:1 | lx-cat --canonical >out
+	jq -c 'select(.[1] == 1 and .[0] < 3) | [.[2], .[0], (if .[0] == 2 then .[3], .[4].message else empty end)]' out >got
+	diff got - <<'END'
+[[0,0],1]
+[[0,1],2,2,"not UTF-8 at byte 1 (minhash)"]
+[[0,2],2,3,"not UTF-8 at byte 1 (minhash)"]
+[[0,3],2,2,"not UTF-8 at byte 0 (minhash)"]
+[[1,0],1]
+END
+}
