@@ -79,25 +79,20 @@ struct hand {
 	uint64_t items, args, tables, up_len, out, status, len; /* the sections */
 };
 
-struct function {
-	const struct lx_gpu_op *op;
+/* What was loaded: a module, or an op's function of one. */
+struct loaded {
+	const void *of; /* struct lx_gpu_module, NULL the built-in one; or struct lx_gpu_op */
+	CUmodule m;
 	CUfunction f;
 	int threads; /* a block's, at most */
-	struct function *next;
-};
-
-struct module {
-	const struct lx_gpu_module *of;
-	CUmodule m;
-	struct module *next;
+	struct loaded *next;
 };
 
 struct cuda {
 	CUdevice device;
 	CUcontext context;
 	int number;
-	struct module *modules;
-	struct function *functions;
+	struct loaded *modules, *functions;
 	pthread_mutex_t decoding; /* all threads work for one lane */
 	pthread_mutex_t loading;  /* of modules and functions */
 	struct hand hands[LANES];
@@ -105,73 +100,78 @@ struct cuda {
 
 /* ---- kernels ---- */
 
-static struct module *load_module(struct cuda *d, struct lx_gpu_module *of, struct lx_err *e)
+static int load_module(struct cuda *d, struct loaded *l, struct lx_err *e)
 {
-	struct module *m = d->modules;
-	while (m && m->of != of)
-		m = m->next;
-	if (m)
-		return m;
-	m = calloc(1, sizeof(*m));
-	if (!m) {
-		lx_err_sys(e, "kernels");
-		return NULL;
-	}
-	CUresult rc = lx_cuda.cuModuleLoadData(&m->m, of ? of->image : lx_kernels); /* lx_device_cuda_prepare made it */
-	if (rc != CUDA_SUCCESS) {
-		lx_cuda_fail(rc, e, "cuda:%d does not take the kernels of %s", d->number, of ? of->name : "lx-gpu");
-		free(m);
-		return NULL;
-	}
-	m->of = of;
-	m->next = d->modules;
-	d->modules = m;
-	return m;
+	const struct lx_gpu_module *of = l->of;
+	CUresult rc = lx_cuda.cuModuleLoadData(&l->m, of ? of->image : lx_kernels); /* lx_device_cuda_prepare made it */
+	return rc == CUDA_SUCCESS ? 0 : lx_cuda_fail(rc, e, "cuda:%d does not take the kernels of %s", d->number, of ? of->name : "lx-gpu");
 }
 
-static struct function *load_function(struct cuda *d, const struct lx_gpu_op *op, struct lx_err *e)
+/* What is loaded of that already, or else by `load`. NULL: LX_SYSTEM, or what that says. */
+static struct loaded *get(struct cuda *d, struct loaded **all, const void *of, int (*load)(struct cuda *d, struct loaded *l, struct lx_err *e),
+                          struct lx_err *e)
 {
-	struct function *f = d->functions;
-	while (f && f->op != op)
-		f = f->next;
-	if (f)
-		return f;
-	struct module *m = load_module(d, op->module, e);
-	if (!m)
-		return NULL;
-	f = calloc(1, sizeof(*f));
-	if (!f) {
+	struct loaded *l = *all;
+	while (l && l->of != of)
+		l = l->next;
+	if (l)
+		return l;
+	l = calloc(1, sizeof(*l));
+	if (!l) {
 		lx_err_sys(e, "kernels");
 		return NULL;
 	}
-	CUresult rc = lx_cuda.cuModuleGetFunction(&f->f, m->m, op->entry);
+	l->of = of;
+	if (load(d, l, e) < 0) {
+		free(l);
+		return NULL;
+	}
+	l->next = *all;
+	*all = l;
+	return l;
+}
+
+/* The kernels of a plugin for CUDA devices are a file of their own, which may be older than those for the CPU. */
+static int check_about(CUmodule m, const struct lx_gpu_op *op, struct lx_err *e)
+{
+	struct lx_kernel_about there;
+	char name[sizeof(there.name) + sizeof("_about")];
+	CUdeviceptr at;
+	size_t size = 0;
+	snprintf(name, sizeof(name), "%s_about", op->entry);
+	CUresult rc = lx_cuda.cuModuleGetGlobal(&at, &size, m, name);
+	if (rc == CUDA_ERROR_NOT_FOUND) /* the entry will hardly be there, and says so */
+		return 0;
+	if (rc == CUDA_SUCCESS && size == sizeof(there))
+		rc = lx_cuda.cuMemcpyDtoH(&there, at, sizeof(there));
+	if (rc != CUDA_SUCCESS)
+		return lx_cuda_fail(rc, e, "kernel %s", op->name);
+	if (size != sizeof(there) || memcmp(&there, op->about, sizeof(there)) != 0)
+		return lx_err_set(e, LX_USAGE, "%s: kernel %s for CUDA devices is not the one for the CPU: make both of the same file, with the same lx/kernel.h",
+		                  op->module->name, op->name);
+	return 0;
+}
+
+static int load_function(struct cuda *d, struct loaded *l, struct lx_err *e)
+{
+	const struct lx_gpu_op *op = l->of;
+	const struct loaded *m = get(d, &d->modules, op->module, load_module, e);
+	if (!m || (op->about && check_about(m->m, op, e) < 0))
+		return -1;
+	CUresult rc = lx_cuda.cuModuleGetFunction(&l->f, m->m, op->entry);
 	if (rc == CUDA_SUCCESS)
-		rc = lx_cuda.cuFuncGetAttribute(&f->threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f->f);
-	if (rc != CUDA_SUCCESS) {
-		lx_cuda_fail(rc, e, "kernel %s", op->name);
-		free(f);
-		return NULL;
-	}
-	f->op = op;
-	f->next = d->functions;
-	d->functions = f;
-	return f;
-}
-
-static struct function *function_of(struct cuda *d, const struct lx_gpu_op *op, struct lx_err *e)
-{
-	pthread_mutex_lock(&d->loading);
-	struct function *f = load_function(d, op, e);
-	pthread_mutex_unlock(&d->loading);
-	return f;
+		rc = lx_cuda.cuFuncGetAttribute(&l->threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, l->f);
+	return rc == CUDA_SUCCESS ? 0 : lx_cuda_fail(rc, e, "kernel %s", op->name);
 }
 
 /* A block per item: large where there is much to do in it. */
 static int launch(struct cuda *d, struct hand *h, const struct lx_gpu_op *op, uint64_t items, uint64_t n, uint64_t bytes, struct lx_err *e)
 {
-	struct function *f = function_of(d, op, e);
 	CUdeviceptr at = h->mem + items;
 	void *args[] = { &at, &n };
+	pthread_mutex_lock(&d->loading);
+	const struct loaded *f = get(d, &d->functions, op, load_function, e);
+	pthread_mutex_unlock(&d->loading);
 	if (!f)
 		return -1;
 	int threads = bytes / n > 65536 ? 1024 : 256;
@@ -432,7 +432,7 @@ static int run_piece(struct lx_device *device, struct hand *h, const struct lx_p
 		return lx_err_set(e, LX_SYSTEM, "no memory for a batch of %zu items (smaller batches: lx-batch -n)", p->to - p->from);
 	if (!h->n)
 		return 0;
-	int rc = grow(d, h, e);
+	int rc = h->len > device->mem ? TOO_LARGE : grow(d, h, e);
 	if (rc != FITS)
 		return rc;
 	pthread_mutex_lock(&d->decoding);
@@ -495,6 +495,16 @@ static void release_hand(struct hand *h)
 	free(h->sent);
 }
 
+static void forget(struct loaded **all)
+{
+	for (struct loaded *l; (l = *all);) {
+		*all = l->next;
+		if (l->m)
+			lx_cuda.cuModuleUnload(l->m);
+		free(l);
+	}
+}
+
 static void release(struct lx_device *device)
 {
 	struct cuda *d = device->own;
@@ -502,15 +512,8 @@ static void release(struct lx_device *device)
 		lx_cuda.cuCtxSetCurrent(d->context);
 	for (int i = 0; i < LANES; i++)
 		release_hand(&d->hands[i]);
-	for (struct function *f; (f = d->functions);) {
-		d->functions = f->next;
-		free(f);
-	}
-	for (struct module *m; (m = d->modules);) {
-		d->modules = m->next;
-		lx_cuda.cuModuleUnload(m->m);
-		free(m);
-	}
+	forget(&d->functions);
+	forget(&d->modules);
 	if (d->context)
 		lx_cuda.cuDevicePrimaryCtxRelease(d->device);
 	pthread_mutex_destroy(&d->decoding);
@@ -596,7 +599,7 @@ struct lx_device *lx_device_cuda(int number, const struct lx_device_conf *conf, 
 	pthread_mutex_init(&d->loading, NULL);
 	for (int i = 0; i < LANES; i++)
 		d->hands[i].resampling = (struct lx_tables)LX_TABLES_INIT;
-	if (open_device(d, name, sizeof(name), &mem, e) < 0 || !load_module(d, NULL, e)) {
+	if (open_device(d, name, sizeof(name), &mem, e) < 0 || !get(d, &d->modules, NULL, load_module, e)) {
 		release(&(struct lx_device){ .own = d });
 		return NULL;
 	}

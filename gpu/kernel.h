@@ -22,7 +22,7 @@
  * `out` holds anything when the first phase begins: a kernel writes every byte of it, or refuses the item.
  *
  * The C compiler makes a shared object of such a file that exports one symbol, lx_plugin; nvcc and NVRTC make the entries
- * and the descriptions (NAME_about) of its kernels and their names (lx_plugin_names).
+ * and the descriptions (NAME_about) of its kernels.
  */
 #ifndef LX_KERNEL_H
 #define LX_KERNEL_H
@@ -116,12 +116,9 @@ template <lx_phase_fn *...phases> static __device__ void lx_kernel_run(const str
 #define LX_ENTRY(name, ...) \
 	extern "C" __global__ void name(const struct lx_kernel_item *items, uint64_t n) { lx_kernel_run<__VA_ARGS__>(items, n); }
 #define LX_KERNEL(name, input, result, failures, work, ...) \
-	extern "C" { extern __device__ const struct lx_kernel_about name##_about; } \
-	__device__ const struct lx_kernel_about name##_about = { LX_KERNEL_ABI, input, work, #name, result, failures }; \
+	extern "C" { __device__ struct lx_kernel_about name##_about = { LX_KERNEL_ABI, input, work, #name, result, failures }; } \
 	LX_ENTRY(name, __VA_ARGS__)
-#define LX_PLUGIN(...) \
-	extern "C" { extern __device__ const char lx_plugin_names[]; } \
-	__device__ const char lx_plugin_names[] = #__VA_ARGS__;
+#define LX_PLUGIN(...)
 
 #else
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

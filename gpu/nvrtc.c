@@ -47,7 +47,7 @@ static int open_library(struct lx_err *e)
 	for (size_t i = 0; !library && i < sizeof(names) / sizeof(*names); i++)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	if (!library)
-		return lx_err_set(e, LX_WORKER, "no libnvrtc to compile it for the CUDA device (it comes with the CUDA toolkit)");
+		return lx_err_set(e, LX_WORKER, "no libnvrtc to compile it for the CUDA device (it comes with the CUDA toolkit; or --device cpu)");
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		if (!(*calls[i].to = dlsym(library, calls[i].name))) {
 			library = NULL;

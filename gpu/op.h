@@ -41,6 +41,7 @@ struct lx_gpu_op {
 	void (*explain)(const struct lx_gpu_op *op, struct lx_span value, char *why, size_t size);
 	const char *entry;      /* on a CUDA device */
 	struct lx_gpu_module *module; /* there; NULL: the built-in one */
+	const struct lx_kernel_about *about; /* which the module has to have, too; NULL: that of the built-in one */
 	/* Read the arguments behind the colon (NULL: none were given) into c->args. -1: LX_USAGE, the bare reason. May be NULL: takes none. */
 	int (*parse)(const char *text, struct lx_gpu_call *c, struct lx_err *e);
 	void (*size)(const struct lx_gpu_call *c, const struct lx_device_input *in, uint32_t *columns, uint32_t *rows); /* may be NULL */

@@ -120,11 +120,12 @@ static bool within(uint64_t from, uint64_t len, uint64_t size)
 	return from <= size && len <= size - from;
 }
 
+/* Those of this program. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
 /* Whether all that its headers speak of is in it. */
-static bool is_whole(const struct lx_buf *b)
+static bool is_whole(const struct lx_buf *b, ElfW(Ehdr) h)
 {
-	ElfW(Ehdr) h;
-	memcpy(&h, b->p, sizeof(h));
 	if (h.e_phentsize != sizeof(ElfW(Phdr)) || !within(h.e_phoff, (uint64_t)h.e_phnum * h.e_phentsize, b->len) ||
 	    (h.e_shnum && h.e_shentsize != sizeof(ElfW(Shdr))) || !within(h.e_shoff, (uint64_t)h.e_shnum * sizeof(ElfW(Shdr)), b->len))
 		return false;
@@ -147,8 +148,15 @@ static int check_elf(const struct lx_buf *b, struct lx_err *e)
 {
 	if (b->len < SELFMAG || memcmp(b->p, ELFMAG, SELFMAG) != 0)
 		return lx_err_set(e, LX_USAGE, "not a shared object (--kernel takes sources)");
-	if (b->len < sizeof(ElfW(Ehdr)) || b->p[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) || !is_whole(b))
-		return lx_err_set(e, LX_USAGE, "cut off or damaged: the file is smaller than its headers say, or of another machine");
+	ElfW(Ehdr) h = { 0 };
+	memcpy(&h, b->p, b->len < sizeof(h) ? b->len : sizeof(h));
+	if (b->len >= sizeof(h) && (h.e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS] || h.e_ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
+	                            h.e_machine != __ehdr_start.e_machine))
+		return lx_err_set(e, LX_USAGE, "made for another kind of machine: compile it on one like this");
+	if (b->len >= sizeof(h) && h.e_type != ET_DYN)
+		return lx_err_set(e, LX_USAGE, "not a shared object: compile it with -shared");
+	if (b->len < sizeof(h) || !is_whole(b, h))
+		return lx_err_set(e, LX_USAGE, "cut off or damaged: the file is smaller than its headers say");
 	return 0;
 }
 
@@ -231,7 +239,7 @@ static int add_kernel(struct plugin *p, struct own *o, const struct lx_plugin_ke
 	o->kernel = k;
 	o->op = (struct lx_gpu_op){
 		.name = k->about.name, .args = "[:N...]", .help = p->file, .result = k->about.result, .failures = k->about.failures,
-		.input = (enum lx_kernel_input)k->about.input, .phases = k->phases, .entry = k->about.name, .module = &p->module,
+		.input = (enum lx_kernel_input)k->about.input, .phases = k->phases, .entry = k->about.name, .module = &p->module, .about = &k->about,
 		.parse = parse_args, .words = words, .work = work, .pack = pack,
 	};
 	return lx_gpu_add(&o->op, e);

@@ -61,6 +61,14 @@ has_cuda() {
 	[[ $(jq -c '[.path, .dhash, .luma]' out | sort) == "$(grep -Ff <(jq .path out) all | jq -c '[.path, .dhash, .luma]' | sort)" ]]
 }
 
+@test "cuda: --device-mem is the most it takes, also for many small items" {
+	has_cuda || return 0
+	seq 30000 | lx-in --run r --lines -d line | lx-batch -n 30000 >small.lx
+	lx-gpu -q --device cpu minhash:2:1 simhash <small.lx >cpu.lx
+	FAKE_CUDA_BOUND=3000000 fake --device-mem 3000000 minhash:2:1 simhash <small.lx >cuda.lx
+	same_stream cpu.lx cuda.lx
+}
+
 @test "cuda: a call that fails ends the process with 6, unanswered, wherever it is" {
 	has_cuda || return 0
 	for call in cuDeviceGetName:1 cuDevicePrimaryCtxRetain:1 cuMemGetInfo:1 cuStreamCreate:2 cuModuleLoadData:1 cuCtxSetCurrent:2 \

@@ -384,7 +384,18 @@ END_OF_KERNEL
 	refused 'no phase' 's/0, less)/0, 0)/'
 	refused 'none of LX_IMAGE, LX_BYTES and LX_TEXT' 's/below, LX_BYTES/below, 9/'
 	exits 2 lx-gpu --device cpu --plugin text.cu half <in.lx
-	says 'not a shared object'
+	says 'not a shared object' '(--kernel takes sources)'
+	plugin -o text.so text.cu
+	# where the header has the kind of file, the order of bytes, the machine
+	for byte in 5:2 18:0 18:255; do
+		cp text.so other.so
+		printf "\\x$(printf %x "${byte#*:}")" | dd of=other.so bs=1 seek="${byte%:*}" conv=notrunc status=none
+		exits 2 lx-gpu --device cpu --plugin other.so half <in.lx
+		says '--plugin other.so: made for another kind of machine'
+	done
+	${CC:-cc} -x c -c -fPIC -I"$B/include" -o text.o text.cu
+	exits 2 lx-gpu --device cpu --plugin text.o half <in.lx
+	says '--plugin text.o: not a shared object: compile it with -shared'
 	exits 2 lx-gpu --device cpu --plugin none.so half <in.lx
 	says 'No such file'
 	echo 'int missing(void); int f(void) { return missing(); }' >u.c
@@ -416,6 +427,17 @@ has_cuda() {
 	lx-gpu -q --device cpu --plugin both.so half start last <in.lx >cpu.lx
 	fake "$PWD/both.so" --plugin both.so half start last <in.lx >cuda.lx
 	same_stream cpu.lx cuda.lx
+	# one that was changed since, and calls that fail
+	sed 's/float\[2\]/float[3]/' text.cu >new.cu
+	plugin -DLX_FATBIN='"text.fatbin"' -o new.so new.cu
+	exits 2 fake "$PWD/both.so" --plugin new.so half <in.lx
+	says './new.so: kernel half for CUDA devices is not the one for the CPU'
+	fake "$PWD/both.so" --plugin new.so start <in.lx >out
+	local call
+	for call in cuModuleGetGlobal:1 cuMemcpyDtoH:1 cuModuleGetFunction:1; do
+		FAKE_CUDA_FAIL=$call exits 6 fake "$PWD/both.so" --plugin both.so half <in.lx
+		says 'kernel half: an illegal memory access'
+	done
 	# and for all architectures, as the manual has it
 	"$nvcc" -fatbin -arch=all -I"$B/include" -Werror all-warnings -o all.fatbin "$ROOT/examples/my-kernel.cu"
 }

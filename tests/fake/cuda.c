@@ -8,6 +8,7 @@
  *
  *     FAKE_CUDA_FAIL=NAME:N[:CODE]   the Nth call of a function fails, and so does everything behind it (code 700)
  *     FAKE_CUDA_MEM=BYTES            more memory than that there is not
+ *     FAKE_CUDA_BOUND=BYTES          whoever asks for more than that at once breaks the device
  *     FAKE_CUDA_COUNT=N              devices (1)
  */
 #include <cuda.h>
@@ -184,8 +185,11 @@ CUresult cuMemGetInfo(size_t *left, size_t *all)
 
 CUresult cuMemAlloc(CUdeviceptr *p, size_t n)
 {
+	const char *bound = getenv("FAKE_CUDA_BOUND");
 	void *at;
 	ENTER("cuMemAlloc");
+	if (bound && used + n > strtoull(bound, NULL, 10))
+		broken = CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (!current)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	CUresult rc = take(&at, n);
@@ -197,6 +201,13 @@ CUresult cuMemAlloc(CUdeviceptr *p, size_t n)
 CUresult cuMemFree(CUdeviceptr p)
 {
 	give((void *)(uintptr_t)p);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t n)
+{
+	ENTER("cuMemcpyDtoH");
+	memcpy(to, (const void *)(uintptr_t)from, n);
 	return CUDA_SUCCESS;
 }
 
@@ -240,21 +251,42 @@ CUresult cuModuleUnload(CUmodule m)
 	return CUDA_SUCCESS;
 }
 
+/* That of FAKE_CUDA_PLUGIN whose name is the first `len` bytes. */
+static const struct lx_plugin_kernel *find_in_plugin(const char *name, size_t len)
+{
+	const char *file = getenv("FAKE_CUDA_PLUGIN");
+	void *library = file ? dlopen(file, RTLD_NOW) : NULL;
+	const struct lx_plugin *p = library ? dlsym(library, "lx_plugin") : NULL;
+	for (uint32_t i = 0; p && i < p->n; i++)
+		if (strlen(p->kernels[i]->about.name) == len && memcmp(p->kernels[i]->about.name, name, len) == 0)
+			return p->kernels[i];
+	return NULL;
+}
+
+CUresult cuModuleGetGlobal(CUdeviceptr *at, size_t *size, CUmodule m, const char *name)
+{
+	const char *behind = strstr(name, "_about");
+	const struct lx_plugin_kernel *k = behind ? find_in_plugin(name, (size_t)(behind - name)) : NULL;
+	(void)m;
+	ENTER("cuModuleGetGlobal");
+	if (!k)
+		return CUDA_ERROR_NOT_FOUND;
+	*at = (CUdeviceptr)(uintptr_t)&k->about;
+	*size = sizeof(k->about);
+	return CUDA_SUCCESS;
+}
+
 /* Compiled for the CPU: one thread. */
 static CUresult from_plugin(CUfunction *f, const char *name)
 {
 	static struct CUfunc_st made[64];
 	static size_t n_made;
-	const char *file = getenv("FAKE_CUDA_PLUGIN");
-	void *library = file ? dlopen(file, RTLD_NOW) : NULL;
-	const struct lx_plugin *p = library ? dlsym(library, "lx_plugin") : NULL;
-	for (uint32_t i = 0; p && i < p->n && n_made < sizeof(made) / sizeof(*made); i++)
-		if (strcmp(p->kernels[i]->about.name, name) == 0) {
-			*f = &made[n_made++];
-			**f = (struct CUfunc_st){ name, p->kernels[i]->phases, 1 };
-			return CUDA_SUCCESS;
-		}
-	return CUDA_ERROR_NOT_FOUND;
+	const struct lx_plugin_kernel *k = find_in_plugin(name, strlen(name));
+	if (!k || n_made == sizeof(made) / sizeof(*made))
+		return CUDA_ERROR_NOT_FOUND;
+	*f = &made[n_made++];
+	**f = (struct CUfunc_st){ name, k->phases, 1 };
+	return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
